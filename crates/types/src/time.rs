@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The device's clock in its own ticks, and in nanoseconds.
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Sub};
+
+macro_rules! instant {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u64);
+
+        impl $name {
+            /// Time zero.
+            pub const ZERO: $name = $name(0);
+
+            /// Time from `earlier` to `self`; 0 when `self` is not later.
+            pub const fn since(self, earlier: $name) -> $name {
+                $name(self.0.saturating_sub(earlier.0))
+            }
+        }
+
+        impl Add for $name {
+            type Output = $name;
+            fn add(self, other: $name) -> $name {
+                $name(self.0.saturating_add(other.0))
+            }
+        }
+
+        impl AddAssign for $name {
+            fn add_assign(&mut self, other: $name) {
+                *self = *self + other;
+            }
+        }
+
+        impl Sub for $name {
+            type Output = $name;
+            /// Saturates at zero.
+            fn sub(self, other: $name) -> $name {
+                self.since(other)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+instant! {
+    /// Nanoseconds on the device's clock (an instant, or a span). Wraps after
+    /// 584 years; sums saturate.
+    Nanos
+}
+instant! {
+    /// Ticks of the device's clock (an instant, or a span).
+    Ticks
+}
+
+impl Nanos {
+    /// A span in microseconds.
+    pub const fn from_micros(us: u64) -> Nanos {
+        Nanos(us.saturating_mul(1_000))
+    }
+
+    /// A span in milliseconds.
+    pub const fn from_millis(ms: u64) -> Nanos {
+        Nanos(ms.saturating_mul(1_000_000))
+    }
+
+    /// A span in seconds.
+    pub const fn from_secs(s: u64) -> Nanos {
+        Nanos(s.saturating_mul(1_000_000_000))
+    }
+
+    /// Whole microseconds.
+    pub const fn as_micros(self) -> u64 {
+        self.0 / 1_000
+    }
+
+    /// Whole milliseconds.
+    pub const fn as_millis(self) -> u64 {
+        self.0 / 1_000_000
+    }
+}
+
+/// Frequency of the device's clock in Hz; never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TickRate(u32);
+
+impl TickRate {
+    /// A frequency, or `None` for 0 Hz.
+    pub const fn new(hz: u32) -> Option<TickRate> {
+        if hz == 0 { None } else { Some(TickRate(hz)) }
+    }
+
+    /// Ticks per second.
+    pub const fn hz(self) -> u32 {
+        self.0
+    }
+
+    /// Ticks as nanoseconds, rounded down.
+    pub const fn to_nanos(self, t: Ticks) -> Nanos {
+        Nanos(scale(t.0, 1_000_000_000, self.0 as u64, 0))
+    }
+
+    /// Nanoseconds as ticks, rounded down.
+    pub const fn to_ticks(self, t: Nanos) -> Ticks {
+        Ticks(scale(t.0, self.0 as u64, 1_000_000_000, 0))
+    }
+
+    /// Nanoseconds as ticks, rounded up: a timer set to the result never fires
+    /// early.
+    pub const fn to_ticks_ceil(self, t: Nanos) -> Ticks {
+        Ticks(scale(t.0, self.0 as u64, 1_000_000_000, 1_000_000_000 - 1))
+    }
+}
+
+/// `(value * mul + bias) / div`, saturating at `u64::MAX`.
+const fn scale(value: u64, mul: u64, div: u64, bias: u64) -> u64 {
+    let wide = (value as u128 * mul as u128 + bias as u128) / div as u128;
+    if wide > u64::MAX as u128 {
+        u64::MAX
+    } else {
+        wide as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_and_nanos_convert_without_overflow() {
+        let r = TickRate::new(125_000_000).unwrap();
+        assert_eq!(r.to_nanos(Ticks(125)), Nanos(1_000));
+        assert_eq!(r.to_ticks(Nanos(1_007)), Ticks(125));
+        assert_eq!(r.to_ticks_ceil(Nanos(1_001)), Ticks(126));
+        assert_eq!(r.to_nanos(Ticks(u64::MAX)), Nanos(u64::MAX));
+        assert_eq!(TickRate::new(0), None);
+    }
+}

@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What stands in for the physical world: NIC as model or rtl, memory, wire, peers

@@ -44,7 +44,7 @@ macro_rules! word {
         bitfield::bitfield! {
             $(#[$doc])*
             #[derive(Clone, Copy, Default, PartialEq, Eq)]
-            pub struct $name($int);
+            pub struct $name(pub $int);
             impl Debug;
             $( #[doc = $fdoc] pub $fty, $get, $set: $msb, $lsb; )*
         }

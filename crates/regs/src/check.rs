@@ -84,17 +84,17 @@ fn header_ok(d: &TxDescriptor, kind: Kind) -> bool {
     let l2 = usize::from(d.control.l2_len());
     let l3 = usize::from(d.control.l3_len());
     let l4 = usize::from(d.control.l4_len());
-    if l2 < L2_LEN_MIN || l2 % 2 != 0 || d.header_len() > HEADER_MAX {
+    if l2 < L2_LEN_MIN || !l2.is_multiple_of(2) || d.header_len() > HEADER_MAX {
         return false;
     }
     let l3_ok = if d.control.ipv6() == 1 {
-        l3 >= IPV6_HEADER && l3 % 8 == 0
+        l3 >= IPV6_HEADER && l3.is_multiple_of(8)
     } else {
-        (IPV4_HEADER_MIN..=IPV4_HEADER_MAX).contains(&l3) && l3 % 4 == 0
+        (IPV4_HEADER_MIN..=IPV4_HEADER_MAX).contains(&l3) && l3.is_multiple_of(4)
     };
-    let tcp_ok = (TCP_HEADER_MIN..=TCP_HEADER_MAX).contains(&l4) && l4 % 4 == 0;
+    let tcp_ok = (TCP_HEADER_MIN..=TCP_HEADER_MAX).contains(&l4) && l4.is_multiple_of(4);
     match kind {
-        Kind::Raw => l3 % 2 == 0 && l4 % 2 == 0,
+        Kind::Raw => l3.is_multiple_of(2) && l4.is_multiple_of(2),
         Kind::Csum => l3_ok && (tcp_ok || l4 == UDP_HEADER),
         Kind::Tso => l3_ok && tcp_ok,
         Kind::Uso => l3_ok && l4 == UDP_HEADER,
@@ -108,7 +108,12 @@ fn lengths_ok(d: &TxDescriptor, fragments: usize) -> bool {
         0 => f0 == 0 && f1 == 0 && payload == 0,
         1 => f0 != 0 && f1 == 0 && f0 == payload,
         2 => f0 != 0 && f1 != 0 && f0 + f1 == payload,
-        _ => f0 != 0 && f1 == 0 && f0 < payload && d.frag1_addr % FragmentEntry::BYTES as u64 == 0,
+        _ => {
+            f0 != 0
+                && f1 == 0
+                && f0 < payload
+                && d.frag1_addr.is_multiple_of(FragmentEntry::BYTES as u64)
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod error;
 mod layout;
 pub mod limits;
 pub mod registers;
+pub mod tables;
 
 pub use error::Status;
 pub use layout::Field;

@@ -1,2 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Host TCP engine, sans-IO
+//! Host TCP engine, sans-IO.
+#![forbid(unsafe_code)]
+
+pub mod port;
+
+pub use port::{
+    Burst, BurstKind, Checksum, ChunkId, ChunkPool, ChunkRef, PostError, QueueState, RxMeta,
+    RxPort, TxCompletion, TxLimits, TxPort,
+};

@@ -1,2 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What stands in for the physical world: NIC as model or rtl, memory, wire, peers
+//!
+//! * [`nic`]: the trait that model and compiled RTL share.
+
+pub mod nic;

@@ -1,2 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The NIC in RustHDL
+//! The NIC in RustHDL: one block a file, primitives apart.
+//!
+//! Constants of the contract (offsets, bits, limits) come from `tsonic-regs`.
+
+pub mod primitives;
+
+/// What a block's file imports.
+pub mod prelude {
+    pub use crate::primitives::*;
+    pub use rust_hdl::prelude::*;
+}

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod port;
+pub mod wire;
 
 pub use port::{
     Burst, BurstKind, Checksum, ChunkId, ChunkPool, ChunkRef, PostError, QueueState, RxMeta,

@@ -2,6 +2,7 @@
 //! Host TCP engine, sans-IO.
 #![forbid(unsafe_code)]
 
+pub mod arith;
 pub mod port;
 pub mod wire;
 

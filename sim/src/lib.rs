@@ -6,3 +6,4 @@
 
 pub mod dql;
 pub mod nic;
+pub mod rtl;

@@ -1,3 +1,73 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tsonic command.
-fn main() {}
+//! The `tsonic` command: one subcommand a file.
+//!
+//! Exit code 0: done. 1: failed, the reason on standard error. 2: the command
+//! line itself is wrong.
+
+mod explain;
+mod jsonl;
+
+use clap::{Parser, Subcommand};
+use std::io;
+use std::process::ExitCode;
+use thiserror::Error;
+
+/// Simulate, measure, tune and flash the tsonic NIC.
+#[derive(Debug, Parser)]
+#[command(name = "tsonic", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Explain(explain::Args),
+}
+
+/// Why a command failed.
+#[derive(Debug, Error)]
+enum CliError {
+    /// Reading or writing.
+    #[error("{0}; check where standard input and output go")]
+    Io(#[from] io::Error),
+}
+
+impl Cli {
+    fn run(self) -> Result<(), CliError> {
+        match self.command {
+            Command::Explain(args) => explain::run(&args),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader has seen enough.
+        Err(CliError::Io(e)) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("tsonic: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent_and_every_command_has_an_example() {
+        let mut cli = Cli::command();
+        cli.build();
+        cli.clone().debug_assert();
+        for command in cli.get_subcommands_mut() {
+            if command.get_name() != "help" {
+                let help = command.render_long_help().to_string();
+                assert!(help.contains("Example"), "{}", command.get_name());
+            }
+        }
+    }
+}

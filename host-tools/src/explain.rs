@@ -78,9 +78,10 @@ pub fn run(_: &Args) -> Result<(), CliError> {
 }
 
 type Answer = Result<Map<String, Value>, Failure>;
+type Function = fn(Request) -> Answer;
 
 /// Every function by name.
-const FUNCTIONS: &[(&str, fn(Request) -> Answer)] = &[
+const FUNCTIONS: &[(&str, Function)] = &[
     ("tso_autosize", tso_autosize),
     ("cwnd_quota", cwnd_quota),
     ("split_point", split_point),

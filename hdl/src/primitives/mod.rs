@@ -23,6 +23,7 @@
 //! | [`LutRam2`]`<D, A>` | the same with two read ports | read comb. |
 //! | [`Fifo`]`<D, A>` | 2^A words, first-word-fall-through, flush, almost-full by margin; distributed RAM up to A = 5, else block RAM | write to read 1 (LUT) or 2 cycles |
 //! | [`Skid`]`<D>` | skid buffer: registers data, valid and ready of a stream | 1 cycle |
+//! | [`ByteReverse`]`<W>` | reverses the bytes of a word: network order and back | comb. |
 //! | [`Rotator`]`<W, S>` | rotates W/8 bytes to the right (down) or left | comb. |
 //! | [`FirstOne`]`<N, L>` | index of the lowest or highest set bit, and one-hot | comb. |
 //! | [`RoundRobin`]`<N, L>` | first set bit after `last`, cyclically | comb. |
@@ -37,6 +38,7 @@ mod multiplier;
 mod pack;
 mod ram;
 mod register;
+mod reverse;
 mod rotator;
 mod select;
 mod skid;
@@ -50,6 +52,7 @@ pub use pack::{
 };
 pub use ram::{LutRam, LutRam2, Ram, RamBe};
 pub use register::{Delay, Reg};
+pub use reverse::ByteReverse;
 pub use rotator::Rotator;
 pub use select::{ByteMask, Select};
 pub use skid::Skid;

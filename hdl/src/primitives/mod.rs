@@ -19,8 +19,11 @@
 //! | [`Delay`]`<D, N>` | N registers in a row, with enable | N cycles |
 //! | [`Ram`]`<D, A>` | 2^A words, one write and one read port, block RAM; a read must not hit a write of its cycle | read 1 cycle |
 //! | [`RamBe`]`<A, W, B>` | the same with B byte enables | read 1 cycle |
+//! | [`ForwardRam`]`<D, A>` | block RAM whose read may hit a write of its cycle and then returns the new word | read 1 cycle |
 //! | [`LutRam`]`<D, A>` | 2^A words, one write port, one asynchronous read port, distributed RAM | read comb. |
 //! | [`LutRam2`]`<D, A>` | the same with two read ports | read comb. |
+//! | [`SizedLutRam`]`<D, A>` | `LutRam` whose number of words is a value, for arrays of blocks | read comb. |
+//! | [`Flags`]`<N, L>` | N bits, one set and one cleared a cycle, two read | 1 cycle, read comb. |
 //! | [`Fifo`]`<D, A>` | 2^A words, first-word-fall-through, flush, almost-full by margin; distributed RAM up to A = 5, else block RAM | write to read 1 (LUT) or 2 cycles |
 //! | [`Skid`]`<D>` | skid buffer: registers data, valid and ready of a stream | 1 cycle |
 //! | [`ByteReverse`]`<W>` | reverses the bytes of a word: network order and back | comb. |
@@ -29,11 +32,16 @@
 //! | [`RoundRobin`]`<N, L>` | first set bit after `last`, cyclically | comb. |
 //! | [`OneHot`]`<L, N>` | index to one-hot, with enable | comb. |
 //! | [`ByteMask`]`<C, B, W>` | count of valid bytes to byte enables, and data with the other bytes cleared | comb. |
+//! | [`Fixed`]`<N, V>` | the constant V, which a block can hold and derive `Default` | constant |
 //! | [`Multiplier`]`<A, B, P>` | unsigned product, pipelined, on MULT18X18D | [`Multiplier::LATENCY`] cycles |
 
 mod bits;
+mod fields;
 mod fifo;
 mod find;
+mod fixed;
+mod flags;
+mod forward_ram;
 mod multiplier;
 mod pack;
 mod ram;
@@ -41,10 +49,15 @@ mod register;
 mod reverse;
 mod rotator;
 mod select;
+mod sized_ram;
 mod skid;
 
+pub(crate) use fields::{pack_word, unpack_word};
 pub use fifo::Fifo;
 pub use find::{FirstOne, OneHot, RoundRobin};
+pub use fixed::Fixed;
+pub use flags::Flags;
+pub use forward_ram::ForwardRam;
 pub use multiplier::Multiplier;
 pub use pack::{
     Pack2, Pack3, Pack4, Pack5, Pack6, Pack7, Pack8, PackArray, Unpack2, Unpack3, Unpack4, Unpack5,
@@ -55,4 +68,5 @@ pub use register::{Delay, Reg};
 pub use reverse::ByteReverse;
 pub use rotator::Rotator;
 pub use select::{ByteMask, Select};
+pub use sized_ram::SizedLutRam;
 pub use skid::Skid;

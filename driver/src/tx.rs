@@ -1,0 +1,584 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Transmit queue: bursts in, completions out.
+//!
+//! A burst takes one slot of the descriptor ring until the device has fetched it,
+//! and one entry of the burst table until its completion: the entry holds the
+//! header template, the continuation list and the caller's token. At most as many
+//! bursts are in the device as the completion ring has entries, less
+//! [`COMPLETION_SLACK`], so the device never overruns that ring.
+//!
+//! `post` stages, `flush` makes everything staged visible with one doorbell.
+
+use crate::error::{DriverError, PostError};
+use crate::flow::FlowTable;
+use crate::memory::DmaSlice;
+use crate::rate::inverse_rate;
+use crate::ring::{Consumer, Producer};
+use crate::stats::TxStats;
+use std::sync::atomic::{Ordering, fence};
+use tsonic_pci::PciFunction;
+use tsonic_regs::Status;
+use tsonic_regs::check::{BuildLimits, check, list_entries};
+use tsonic_regs::completion::{COMPLETION_BYTES, COMPLETION_SLACK, TxCompletion as RawCompletion};
+use tsonic_regs::descriptor::{
+    COOKIE_NONE, FragmentEntry, FragmentLength, Kind, TxDescriptor, tx_control,
+};
+use tsonic_regs::limits::{FRAGMENTS_MAX, HEADER_MAX, INLINE_FRAGMENTS};
+use tsonic_regs::registers::{doorbell, doorbell_offset};
+use tsonic_types::{ByteRate, FlowSlot, Nanos, QueueId, TickRate, Ticks, WireBytes};
+
+/// Bytes of a burst table entry: the template, then the continuation list.
+pub(crate) const ENTRY_BYTES: usize = HEADER_MAX + LIST_BYTES;
+const LIST_BYTES: usize = list_entries(FRAGMENTS_MAX) * FragmentEntry::BYTES;
+/// Bytes of a word.
+const WORD: usize = 8;
+
+/// How a transmit queue is set up. `None` leaves what the device has after reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TxConfig {
+    /// log2 of the descriptor ring's slots, 6 to 12.
+    pub ring_log2: u8,
+    /// log2 of the completion ring's entries, 6 to 13: bounds the bursts in the
+    /// device.
+    pub completion_log2: u8,
+    /// Quantum of deficit round robin in wire bytes, 1 to 65,535.
+    pub quantum: Option<u32>,
+    /// Rate of the whole queue in wire bytes per second.
+    pub rate: Option<ByteRate>,
+    /// Byte budget.
+    pub bql: Option<BqlConfig>,
+}
+
+impl Default for TxConfig {
+    /// 512 slots, 2,040 bursts in the device: 1 MiB of burst table.
+    fn default() -> TxConfig {
+        TxConfig {
+            ring_log2: 9,
+            completion_log2: 11,
+            quantum: None,
+            rate: None,
+            bql: None,
+        }
+    }
+}
+
+/// Byte budget of a queue: the dynamic queue limit in the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BqlConfig {
+    /// Limit to start from, wire bytes.
+    pub limit: u32,
+    /// Least limit.
+    pub min: u32,
+    /// Largest limit.
+    pub max: u32,
+    /// Time over which slack must last before the limit falls.
+    pub hold: Nanos,
+    /// Age of bytes in flight that counts as a stall; zero: off.
+    pub stall: Nanos,
+}
+
+/// A range of mapped memory as part of a burst's payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fragment {
+    /// First byte for the device.
+    pub iova: u64,
+    /// Bytes, at least 1.
+    pub len: u32,
+}
+
+/// A burst to post. Its payload stays where it is until the completion; the
+/// header is copied.
+#[derive(Clone, Copy, Debug)]
+pub struct TxBurst<'a> {
+    /// What the device does with it.
+    pub kind: Kind,
+    /// L3 is IPv6.
+    pub ipv6: bool,
+    /// Every segment keeps the template's IPv4 identification.
+    pub ip_id_fixed: bool,
+    /// CWR stays on all segments.
+    pub cwr_all: bool,
+    /// Complete at once, whatever moderation says.
+    pub complete_now: bool,
+    /// Bytes of the L2 header with VLAN tags.
+    pub l2_len: u8,
+    /// Bytes of the L3 header with extension headers.
+    pub l3_len: u16,
+    /// Bytes of the L4 header with options.
+    pub l4_len: u8,
+    /// Payload bytes of a segment (TSO, USO), else 0.
+    pub mss: u16,
+    /// Header template of `l2_len + l3_len + l4_len` bytes.
+    pub header: &'a [u8],
+    /// Payload in order, at most 17 fragments.
+    pub fragments: &'a [Fragment],
+    /// Row of the flow table.
+    pub flow: FlowSlot,
+    /// Rate of the flow in wire bytes per second from this burst on; `None`: not
+    /// paced.
+    pub rate: Option<ByteRate>,
+    /// Earliest departure of the first segment.
+    pub launch: Option<Nanos>,
+    /// The caller's name for the burst; the completion returns it.
+    pub token: u64,
+}
+
+/// What became of a burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TxCompletion {
+    /// The caller's name for the burst.
+    pub token: u64,
+    /// Its queue.
+    pub queue: QueueId,
+    /// Its row of the flow table.
+    pub flow: FlowSlot,
+    /// Status code; see [`TxCompletion::status`].
+    pub status_code: u8,
+    /// Departure of the first frame.
+    pub first_departure: Nanos,
+    /// Departure of the last frame.
+    pub last_departure: Nanos,
+    /// Wire bytes that departed.
+    pub wire_bytes: WireBytes,
+    /// Frames that departed.
+    pub segments: u32,
+    /// The queue was congested when the burst joined it.
+    pub congested: bool,
+    /// The flow passed its byte limit in the device.
+    pub throttled: bool,
+    /// The flow fell below its byte limit again.
+    pub wake: bool,
+}
+
+impl TxCompletion {
+    /// The status; `None` for a code that this driver does not know (a failure).
+    pub const fn status(&self) -> Option<Status> {
+        Status::from_code(self.status_code)
+    }
+}
+
+/// Entry of the burst table on the host's side.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outstanding {
+    token: u64,
+    flow: FlowSlot,
+    in_device: bool,
+}
+
+/// What a queue needs of its device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TxBuild {
+    pub limits: BuildLimits,
+    pub max_payload: u32,
+    pub ticks: TickRate,
+}
+
+/// The memory of a queue.
+pub(crate) struct TxMemory {
+    /// Descriptor ring.
+    pub descriptors: DmaSlice,
+    /// Burst table.
+    pub entries: DmaSlice,
+    /// Completion ring.
+    pub completions: DmaSlice,
+}
+
+/// Bursts that may be in the device at once with a completion ring of that size.
+pub(crate) const fn bursts_max(completion_log2: u8) -> usize {
+    (1usize << completion_log2) - COMPLETION_SLACK
+}
+
+/// A transmit queue.
+#[derive(Debug)]
+pub struct TxQueue {
+    id: QueueId,
+    build: TxBuild,
+    config: TxConfig,
+    ring: Producer,
+    reaped: Consumer,
+    descriptors: DmaSlice,
+    entries: DmaSlice,
+    completions: DmaSlice,
+    bursts: Vec<Outstanding>,
+    /// Entries without a burst; the last one freed is the next one used (its
+    /// cache lines are still warm).
+    free: Vec<u16>,
+    enabled: bool,
+    last_error: Option<u8>,
+    stats: TxStats,
+}
+
+impl TxQueue {
+    pub(crate) fn new(id: QueueId, config: TxConfig, build: TxBuild, memory: TxMemory) -> TxQueue {
+        let bursts = bursts_max(config.completion_log2);
+        TxQueue {
+            id,
+            build,
+            ring: Producer::new(config.ring_log2),
+            reaped: Consumer::new(config.completion_log2),
+            descriptors: memory.descriptors,
+            entries: memory.entries,
+            completions: memory.completions,
+            bursts: vec![Outstanding::default(); bursts],
+            free: (0..bursts as u16).rev().collect(),
+            enabled: false,
+            last_error: None,
+            stats: TxStats::default(),
+            config,
+        }
+    }
+
+    /// Its number.
+    pub const fn id(&self) -> QueueId {
+        self.id
+    }
+
+    /// How it was set up.
+    pub const fn config(&self) -> &TxConfig {
+        &self.config
+    }
+
+    /// Bursts that can be posted now.
+    pub fn room(&self) -> usize {
+        if self.enabled {
+            self.ring.room().min(self.free.len())
+        } else {
+            0
+        }
+    }
+
+    /// Bursts posted and not completed.
+    pub fn outstanding(&self) -> usize {
+        self.bursts.len() - self.free.len()
+    }
+
+    /// Whether it takes bursts.
+    pub const fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Its counters.
+    pub const fn stats(&self) -> &TxStats {
+        &self.stats
+    }
+
+    /// Code of the last error of the queue itself, that is, of no burst.
+    pub const fn last_error(&self) -> Option<u8> {
+        self.last_error
+    }
+
+    /// A slot and a table entry for one burst; dropped unused, nothing happened.
+    ///
+    /// # Errors
+    /// [`PostError::QueueDown`], [`PostError::Backpressure`].
+    pub fn reserve(&mut self) -> Result<Reservation<'_>, PostError> {
+        if !self.enabled {
+            return Err(PostError::QueueDown(self.id));
+        }
+        match self.free.last() {
+            Some(cookie) if self.ring.room() > 0 => Ok(Reservation {
+                cookie: *cookie,
+                queue: self,
+            }),
+            _ => {
+                self.stats.tx_busy += 1;
+                Err(PostError::Backpressure(self.id))
+            }
+        }
+    }
+
+    /// Puts a burst into the ring. The device does not see it before
+    /// [`TxQueue::flush`].
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing was posted then.
+    pub fn post(&mut self, flows: &mut FlowTable, burst: &TxBurst<'_>) -> Result<(), PostError> {
+        self.reserve()?.commit(flows, burst)
+    }
+
+    /// Posts bursts in order up to the first that cannot be, and says how many
+    /// were; the rest stay with the caller.
+    ///
+    /// # Errors
+    /// Why the next one was not posted stands beside the count.
+    pub fn post_batch(
+        &mut self,
+        flows: &mut FlowTable,
+        bursts: &[TxBurst<'_>],
+    ) -> (usize, Result<(), PostError>) {
+        for (i, burst) in bursts.iter().enumerate() {
+            if let Err(e) = self.post(flows, burst) {
+                return (i, Err(e));
+            }
+        }
+        (bursts.len(), Ok(()))
+    }
+
+    /// Rings the doorbell if anything was posted since the last time, and says
+    /// whether it did.
+    ///
+    /// # Errors
+    /// [`DriverError::Bus`]: the device is gone.
+    pub fn flush<F: PciFunction + ?Sized>(
+        &mut self,
+        function: &mut F,
+    ) -> Result<bool, DriverError> {
+        let Some(tail) = self.ring.publish() else {
+            return Ok(false);
+        };
+        // Everything stored up to here is visible before the register write; it
+        // pairs with the device's reading of the ring after the doorbell.
+        fence(Ordering::Release);
+        let offset = doorbell_offset(self.id.index(), doorbell::TX_TAIL);
+        function.write32(0, offset as u64, u32::from(tail))?;
+        self.stats.tx_doorbells += 1;
+        Ok(true)
+    }
+
+    /// Hands at most `budget` completions to `each`, oldest first, and says how
+    /// many. Less than `budget` means that none is left.
+    pub fn reap(
+        &mut self,
+        flows: &mut FlowTable,
+        budget: usize,
+        mut each: impl FnMut(&TxCompletion),
+    ) -> usize {
+        let mut handed = 0;
+        // A device that writes rubbish must not hold us here for ever.
+        let mut entries = self.completions.len() / COMPLETION_BYTES;
+        while handed < budget && entries > 0 {
+            let Some(raw) = self.next_completion() else {
+                break;
+            };
+            entries -= 1;
+            if let Some(done) = self.complete(flows, &raw) {
+                handed += 1;
+                each(&done);
+            }
+        }
+        handed
+    }
+
+    fn next_completion(&mut self) -> Option<RawCompletion> {
+        let at = self.reaped.index() * COMPLETION_BYTES;
+        // The device writes the word with the phase last. Acquire: the loads of
+        // the other words are not moved before this one.
+        let last = self.completions.load(at + 3 * WORD, Ordering::Acquire);
+        let word = |i| self.completions.load(at + i * WORD, Ordering::Relaxed);
+        let probe = RawCompletion::from_words([0, 0, 0, last]);
+        if probe.done.phase() != self.reaped.phase() {
+            return None;
+        }
+        let raw = RawCompletion::from_words([word(0), word(1), word(2), last]);
+        self.reaped.advance();
+        Some(raw)
+    }
+
+    /// Checks a completion against the burst table; `None` when it names no burst.
+    fn complete(&mut self, flows: &mut FlowTable, raw: &RawCompletion) -> Option<TxCompletion> {
+        if !self.ring.fetched_up_to(raw.done.head()) {
+            self.stats.tx_malformed_completions += 1;
+        }
+        let cookie = raw.status.cookie();
+        if cookie == COOKIE_NONE {
+            self.stats.tx_queue_errors += 1;
+            self.last_error = Some(raw.status.status());
+            return None;
+        }
+        let known = self.bursts.get_mut(usize::from(cookie));
+        let Some(burst) = known.filter(|b| b.in_device) else {
+            self.stats.tx_unknown_completions += 1;
+            return None;
+        };
+        if raw.status.queue() != self.id.0 {
+            self.stats.tx_malformed_completions += 1;
+        }
+        burst.in_device = false;
+        let done = TxCompletion {
+            token: burst.token,
+            queue: self.id,
+            flow: burst.flow,
+            status_code: raw.status.status(),
+            first_departure: self.build.ticks.to_nanos(Ticks(raw.first_departure)),
+            last_departure: self.build.ticks.to_nanos(Ticks(raw.last_departure)),
+            wire_bytes: WireBytes(u64::from(raw.done.wire_bytes())),
+            segments: raw.done.segments(),
+            congested: raw.status.cn() == 1,
+            throttled: raw.status.throttle() == 1,
+            wake: raw.status.wake() == 1,
+        };
+        self.free.push(cookie);
+        flows.completed(done.flow);
+        self.count(&done);
+        Some(done)
+    }
+
+    fn count(&mut self, done: &TxCompletion) {
+        let s = &mut self.stats;
+        s.tx_completions += 1;
+        s.tx_errors += u64::from(done.status_code != Status::Ok.code());
+        s.tx_packets += u64::from(done.segments);
+        s.tx_bytes += done.wire_bytes.0;
+        s.tx_congested += u64::from(done.congested);
+        s.tx_throttled += u64::from(done.throttled);
+        s.tx_wakes += u64::from(done.wake);
+    }
+
+    /// The device takes doorbells from now on.
+    pub(crate) fn set_enabled(&mut self, enabled: bool) {
+        self.enabled = enabled;
+    }
+
+    /// Gives up every burst in the table after the device was reset: each is
+    /// completed with [`Status::QueueReset`].
+    pub(crate) fn abandon(&mut self, flows: &mut FlowTable, mut each: impl FnMut(&TxCompletion)) {
+        for cookie in 0..self.bursts.len() {
+            let burst = self.bursts[cookie];
+            if !burst.in_device {
+                continue;
+            }
+            self.bursts[cookie].in_device = false;
+            self.free.push(cookie as u16);
+            flows.completed(burst.flow);
+            let done = TxCompletion {
+                token: burst.token,
+                queue: self.id,
+                flow: burst.flow,
+                status_code: Status::QueueReset.code(),
+                first_departure: Nanos::ZERO,
+                last_departure: Nanos::ZERO,
+                wire_bytes: WireBytes(0),
+                segments: 0,
+                congested: false,
+                throttled: false,
+                wake: false,
+            };
+            self.count(&done);
+            each(&done);
+        }
+    }
+
+    /// Both rings as after power-on. Call while the queue is off and empty.
+    pub(crate) fn rewind(&mut self) {
+        self.ring = Producer::new(self.config.ring_log2);
+        self.reaped = Consumer::new(self.config.completion_log2);
+        self.completions.clear();
+    }
+
+    pub(crate) const fn ring_iovas(&self) -> (u64, u64) {
+        (self.descriptors.iova(), self.completions.iova())
+    }
+}
+
+/// Room for one burst.
+#[derive(Debug)]
+pub struct Reservation<'q> {
+    queue: &'q mut TxQueue,
+    cookie: u16,
+}
+
+impl Reservation<'_> {
+    /// Fills the slot and the table entry.
+    ///
+    /// # Errors
+    /// [`PostError::Refused`]; nothing was posted then.
+    pub fn commit(self, flows: &mut FlowTable, burst: &TxBurst<'_>) -> Result<(), PostError> {
+        let Reservation { queue, cookie } = self;
+        let entry = usize::from(cookie) * ENTRY_BYTES;
+        let list_iova = queue.entries.iova() + (entry + HEADER_MAX) as u64;
+        let mut d = match describe(&queue.build, burst, list_iova) {
+            Ok(_) if !flows.may_post(burst.flow) => Err(Status::BadFlowSlot),
+            described => described,
+        }
+        .map_err(|status| {
+            queue.stats.tx_refused += 1;
+            PostError::Refused(status)
+        })?;
+        d.burst.set_cookie(cookie);
+        d.header_addr = queue.entries.iova() + entry as u64;
+
+        queue.entries.copy_in(entry, burst.header);
+        if burst.fragments.len() > INLINE_FRAGMENTS {
+            for (i, f) in burst.fragments[1..].iter().enumerate() {
+                let mut length = FragmentLength::default();
+                length.set_bytes(f.len);
+                let at = entry + HEADER_MAX + i * FragmentEntry::BYTES;
+                queue.entries.store(at, &[f.iova, length.0]);
+            }
+        }
+        let slot = queue.ring.next() * TxDescriptor::BYTES;
+        queue.descriptors.store(slot, &d.to_words());
+
+        queue.ring.stage();
+        queue.free.pop();
+        queue.bursts[usize::from(cookie)] = Outstanding {
+            token: burst.token,
+            flow: burst.flow,
+            in_device: true,
+        };
+        flows.posted(burst.flow);
+        queue.stats.tx_bursts += 1;
+        Ok(())
+    }
+}
+
+/// The descriptor of a burst without cookie and header address, if the device
+/// takes it.
+fn describe(build: &TxBuild, b: &TxBurst<'_>, list_iova: u64) -> Result<TxDescriptor, Status> {
+    let header_len = usize::from(b.l2_len) + usize::from(b.l3_len) + usize::from(b.l4_len);
+    // Also keeps every length within its field.
+    if header_len != b.header.len()
+        || header_len > HEADER_MAX
+        || u64::from(b.l4_len) > tx_control::L4_LEN.max()
+    {
+        return Err(Status::BadHeaderLength);
+    }
+    if b.fragments.len() > FRAGMENTS_MAX {
+        return Err(Status::TooManyFragments);
+    }
+    let payload: u64 = b.fragments.iter().map(|f| u64::from(f.len)).sum();
+    let too_long = payload > u64::from(build.max_payload);
+    if too_long || b.fragments.iter().any(|f| f.len == 0) {
+        return Err(Status::LengthMismatch);
+    }
+    let mut d = TxDescriptor::default();
+    d.control.set_kind(b.kind as u8);
+    d.control.set_ipv6(b.ipv6.into());
+    d.control.set_ip_id_fixed(b.ip_id_fixed.into());
+    d.control.set_cwr_all(b.cwr_all.into());
+    d.control.set_timestamp(b.complete_now.into());
+    d.control.set_l2_len(b.l2_len);
+    d.control.set_l3_len(b.l3_len);
+    d.control.set_l4_len(b.l4_len);
+    d.control.set_mss(b.mss);
+    d.control.set_fragments(b.fragments.len() as u8);
+    d.burst.set_payload_len(payload as u32);
+    d.burst.set_flow_slot(b.flow.0);
+    if let Some(rate) = b.rate {
+        d.rate.set_inv_rate(inverse_rate(rate, build.ticks));
+    }
+    if let Some(launch) = b.launch {
+        d.control.set_launch(1);
+        d.launch = build.ticks.to_ticks_ceil(launch).0;
+    }
+    if let Some(f) = b.fragments.first() {
+        d.frag0_addr = f.iova;
+        d.lengths.set_frag0_len(f.len);
+    }
+    match b.fragments {
+        [_, second] => {
+            d.frag1_addr = second.iova;
+            d.lengths.set_frag1_len(second.len);
+        }
+        [_, _, ..] => d.frag1_addr = list_iova,
+        _ => {}
+    }
+    match check(&d, &build.limits) {
+        Status::Ok => Ok(d),
+        status => Err(status),
+    }
+}
+
+const _: () = assert!(ENTRY_BYTES == 512);
+// Every cookie is below the one that means none.
+const _: () = assert!(bursts_max(13) < COOKIE_NONE as usize);

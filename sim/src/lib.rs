@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What stands in for the physical world: NIC as model or rtl, memory, wire, peers
 //!
-//! * [`dql`]: the dynamic queue limit.
 //! * [`nic`]: the trait that model and compiled RTL share.
+//! * [`model`]: the NIC in plain Rust; [`dql`]: the dynamic queue limit.
+//! * [`rtl`]: the compiled logic behind the same trait.
+//! * [`root_complex`]: host memory with latency, bandwidth and faults; [`pages`]: memory.
+//! * [`harness`]: a bench for any NIC, with a small driver of its own.
 
 pub mod dql;
+pub mod harness;
+pub mod model;
 pub mod nic;
+pub mod pages;
+pub mod root_complex;
 pub mod rtl;

@@ -4,6 +4,7 @@
 //! Constants of the contract (offsets, bits, limits) come from `tsonic-regs`.
 
 pub mod primitives;
+pub mod receive;
 pub mod segment;
 pub mod verilog;
 

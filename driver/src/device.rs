@@ -39,6 +39,8 @@ const IOVA_STEP: u64 = 1 << 21;
 const COMPLETION_LOG2_MAX: usize = 13;
 /// Longest wait for a reset or for a queue to drain, on the device's clock.
 const WAIT: Nanos = Nanos::from_millis(100);
+/// What a queue that is turned off needs to end its fetches and frames.
+const SETTLE: Nanos = Nanos::from_millis(1);
 /// Steps in which it is waited.
 const WAIT_STEPS: u64 = 1_000;
 
@@ -349,36 +351,108 @@ impl<F: PciFunction> Device<F> {
         Ok(())
     }
 
-    /// Turns a transmit queue off and waits until nothing of it is in the device;
-    /// completions go to `each`. The handle stays: [`Device::restart_tx`].
+    /// Waits until every burst of a queue has completed. No more bursts are taken
+    /// meanwhile; completions go to `each`.
     ///
     /// # Errors
-    /// [`DriverError::NotDrained`] after 100 ms; [`DriverError::Bus`].
-    pub fn stop_tx(
+    /// [`DriverError::NotDrained`] when `timeout` has passed on the device's
+    /// clock (bursts of slow flows may wait for long); [`DriverError::Bus`].
+    pub fn drain_tx(
+        &mut self,
+        tx: &mut TxQueue,
+        flows: &mut FlowTable,
+        timeout: Nanos,
+        mut each: impl FnMut(&TxCompletion),
+    ) -> Result<(), DriverError> {
+        tx.flush(&mut self.function)?;
+        let was_enabled = tx.is_enabled();
+        tx.set_enabled(false);
+        let drained = self.await_empty(tx, flows, timeout, &mut each)?;
+        tx.set_enabled(was_enabled);
+        if drained {
+            return Ok(());
+        }
+        Err(not_drained(tx, timeout))
+    }
+
+    /// Takes every burst of a queue out of the device: what is on its way to the
+    /// wire still departs, the rest completes with
+    /// [`tsonic_regs::Status::QueueReset`], as do bursts that were not fetched yet.
+    /// Then the queue starts again with empty rings. Other queues go on.
+    ///
+    /// # Errors
+    /// [`DriverError::NotDrained`] when the device keeps bursts for 100 ms: reset
+    /// it as a whole; [`DriverError::Bus`].
+    pub fn reset_tx(
         &mut self,
         tx: &mut TxQueue,
         flows: &mut FlowTable,
         mut each: impl FnMut(&TxCompletion),
     ) -> Result<(), DriverError> {
-        // What was posted but not published is told to the device first, so that
-        // every burst gets its completion from it.
+        self.disable_tx(tx, flows, &mut each)?;
+        self.restart_tx(tx)
+    }
+
+    /// Turns a queue off for good, takes its bursts out of the device as
+    /// [`Device::reset_tx`] does, and frees its memory.
+    ///
+    /// # Errors
+    /// As [`Device::reset_tx`]; the memory then stays until the device is closed.
+    pub fn close_tx(
+        &mut self,
+        mut tx: TxQueue,
+        flows: &mut FlowTable,
+        mut each: impl FnMut(&TxCompletion),
+    ) -> Result<(), DriverError> {
+        self.disable_tx(&mut tx, flows, &mut each)?;
+        let (ring, completions) = tx.ring_iovas();
+        self.tx_taken[tx.id().index()] = false;
+        self.unmap(ring)?;
+        self.unmap(completions)
+    }
+
+    fn disable_tx(
+        &mut self,
+        tx: &mut TxQueue,
+        flows: &mut FlowTable,
+        each: &mut impl FnMut(&TxCompletion),
+    ) -> Result<(), DriverError> {
+        // Staged bursts become published ones, which is what is accounted for.
         tx.flush(&mut self.function)?;
         tx.set_enabled(false);
         self.write_queue(tx.id(), queue::TX_CONTROL, enabled(false))?;
+        // What the device has fetched it completes; what it has not, never. Long
+        // enough for any fetch that was under way and any frame being sent.
+        if !self.await_empty(tx, flows, SETTLE, each)? {
+            tx.abandon_unfetched(flows, &mut *each);
+        }
+        if tx.outstanding() > 0 && !self.await_empty(tx, flows, WAIT, each)? {
+            return Err(not_drained(tx, WAIT));
+        }
+        Ok(())
+    }
+
+    /// Reaps until nothing is outstanding; false when `timeout` has passed.
+    fn await_empty(
+        &mut self,
+        tx: &mut TxQueue,
+        flows: &mut FlowTable,
+        timeout: Nanos,
+        each: &mut impl FnMut(&TxCompletion),
+    ) -> Result<bool, DriverError> {
         let start = self.now();
-        for step in 0..=WAIT_STEPS {
-            tx.reap(flows, usize::MAX, &mut each);
+        let step = Nanos((timeout.0 / WAIT_STEPS).max(1));
+        let mut due = start;
+        for _ in 0..=WAIT_STEPS {
+            tx.reap(flows, usize::MAX, &mut *each);
             if tx.outstanding() == 0 {
-                return Ok(());
+                return Ok(true);
             }
-            let due = start + Nanos(WAIT.0 / WAIT_STEPS * (step + 1));
+            due += step;
             self.wait(Some(due))?;
         }
-        Err(DriverError::NotDrained {
-            queue: tx.id(),
-            outstanding: tx.outstanding(),
-            millis: WAIT.as_millis(),
-        })
+        tx.reap(flows, usize::MAX, &mut *each);
+        Ok(tx.outstanding() == 0)
     }
 
     /// Turns an empty transmit queue on again, with its rings at their start.
@@ -388,11 +462,7 @@ impl<F: PciFunction> Device<F> {
     /// [`DriverError::Bus`].
     pub fn restart_tx(&mut self, tx: &mut TxQueue) -> Result<(), DriverError> {
         if tx.outstanding() > 0 {
-            return Err(DriverError::NotDrained {
-                queue: tx.id(),
-                outstanding: tx.outstanding(),
-                millis: 0,
-            });
+            return Err(not_drained(tx, Nanos::ZERO));
         }
         self.write_queue(tx.id(), queue::TX_CONTROL, enabled(false))?;
         tx.rewind();
@@ -451,6 +521,19 @@ impl<F: PciFunction> Device<F> {
         Ok(())
     }
 
+    /// Turns the receive side of a queue pair off and frees its memory. Frames for
+    /// it are dropped from now on.
+    ///
+    /// # Errors
+    /// [`DriverError::Bus`].
+    pub fn close_rx(&mut self, rx: RxQueue) -> Result<(), DriverError> {
+        self.write_queue(rx.id(), queue::RX_CONTROL, enabled(false))?;
+        self.rx_taken[rx.id().index()] = false;
+        let (ring, completions) = rx.ring_iovas();
+        self.unmap(ring)?;
+        self.unmap(completions)
+    }
+
     /// Resets the whole device. Every burst in it is given to `each` with
     /// [`tsonic_regs::Status::QueueReset`]; the queues are set up again with empty
     /// rings, and so are the receive buffers. RSS, moderation and the global
@@ -472,7 +555,7 @@ impl<F: PciFunction> Device<F> {
         for q in tx {
             // What completed before the reset did so with its own status.
             q.reap(flows, usize::MAX, &mut each);
-            q.abandon(flows, &mut each);
+            q.abandon_all(flows, &mut each);
             q.rewind();
             self.enable_tx(q)?;
         }
@@ -543,6 +626,16 @@ impl<F: PciFunction> Device<F> {
         Ok(unsafe { Carver::new(region) })
     }
 
+    /// Takes memory back from the device. It is freed with its last slice.
+    fn unmap(&mut self, iova: u64) -> Result<(), DriverError> {
+        let Some(at) = self.regions.iter().position(|r| r.iova() == iova) else {
+            return Ok(());
+        };
+        self.function.dma_unmap(iova, self.regions[at].bytes())?;
+        self.regions.swap_remove(at);
+        Ok(())
+    }
+
     fn check_queue(&self, q: QueueId) -> Result<(), DriverError> {
         if q.0 < self.info.queues {
             return Ok(());
@@ -610,9 +703,17 @@ impl<F: PciFunction> Drop for Device<F> {
     }
 }
 
-const fn enabled(on: bool) -> u32 {
+fn not_drained(tx: &TxQueue, waited: Nanos) -> DriverError {
+    DriverError::NotDrained {
+        queue: tx.id(),
+        outstanding: tx.outstanding(),
+        millis: waited.as_millis(),
+    }
+}
+
+fn enabled(on: bool) -> u32 {
     let mut control = QueueControl(0);
-    control.0 = on as u32;
+    control.set_enable(on.into());
     control.0
 }
 
@@ -639,19 +740,19 @@ fn read<F: PciFunction>(function: &mut F, register: Register) -> Result<u32, Dri
     Ok(function.read32(BAR, register.offset as u64)?)
 }
 
-/// A counter in two halves: read again until the high half stood still.
+/// A counter in two halves: the high half is read again until it stood still. It
+/// turns once in 2^32 counts, so a second turn in a row means a broken device.
 fn read64<F: PciFunction>(function: &mut F, register: Register) -> Result<u64, DriverError> {
     let (lo_at, hi_at) = (register.offset as u64, register.offset as u64 + 4);
     let mut hi = function.read32(BAR, hi_at)?;
-    loop {
+    for _ in 0..3 {
         let lo = function.read32(BAR, lo_at)?;
-        let again = function.read32(BAR, hi_at)?;
-        if again == hi {
+        let before = mem::replace(&mut hi, function.read32(BAR, hi_at)?);
+        if before == hi {
             return Ok(u64::from(hi) << 32 | u64::from(lo));
         }
-        // The high half turns once in 2^32 counts: twice in a row is impossible.
-        hi = again;
     }
+    Err(DriverError::NotResponding)
 }
 
 fn identify<F: PciFunction>(function: &mut F) -> Result<(), DriverError> {
@@ -660,8 +761,11 @@ fn identify<F: PciFunction>(function: &mut F) -> Result<(), DriverError> {
         ALL_ONES => return Err(DriverError::NotResponding),
         found => return Err(DriverError::WrongMagic { found }),
     }
-    let device = read(function, global::CONTRACT_VERSION)?;
-    let driver = CONTRACT_VERSION;
+    check_version(read(function, global::CONTRACT_VERSION)?, CONTRACT_VERSION)
+}
+
+/// The same major number, and a minor one that has all this driver uses.
+fn check_version(device: u32, driver: u32) -> Result<(), DriverError> {
     if device >> 16 != driver >> 16 {
         return Err(DriverError::ContractMajor { device, driver });
     }
@@ -720,4 +824,26 @@ fn read_info<F: PciFunction>(function: &mut F) -> Result<DeviceInfo, DriverError
         width: read(function, global::WIDTH)?,
         ticks: read_tick_rate(function)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        assert!(check_version(0x0001_0003, 0x0001_0003).is_ok());
+        assert!(check_version(0x0001_0004, 0x0001_0003).is_ok());
+        let refusal = |device| check_version(device, 0x0001_0003).unwrap_err().to_string();
+        assert_eq!(
+            refusal(0x0002_0003),
+            "the device speaks contract 2.3, this driver 1.3: load a bitstream built for \
+             contract 1.x, or use the driver that came with the bitstream"
+        );
+        assert_eq!(
+            refusal(0x0001_0002),
+            "the device speaks contract 1.2, older than this driver's 1.3: load a newer \
+             bitstream, or use an older driver"
+        );
+    }
 }

@@ -37,4 +37,8 @@ pub use device::{Device, DeviceInfo};
 pub use error::{DriverError, PostError};
 pub use flow::FlowTable;
 pub use rx::{RxConfig, RxMeta, RxQueue};
+pub use tsonic_regs::Status;
+pub use tsonic_regs::completion::{ChecksumVerdict, HashKind};
+pub use tsonic_regs::descriptor::Kind;
+pub use tsonic_regs::limits::RSS_KEY_DEFAULT;
 pub use tx::{BqlConfig, Fragment, TxBurst, TxCompletion, TxConfig, TxQueue};

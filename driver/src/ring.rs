@@ -66,6 +66,16 @@ impl Producer {
         true
     }
 
+    /// The oldest slot that the device was told of and has not fetched, as far as
+    /// is known.
+    pub const fn oldest_published(&self) -> Option<usize> {
+        if self.head == self.published {
+            None
+        } else {
+            Some(self.head as usize)
+        }
+    }
+
     /// One more slot, the oldest, was fetched; false when none was published.
     pub const fn fetched_one(&mut self) -> bool {
         if self.head == self.published {

@@ -248,15 +248,17 @@ impl RxQueue {
         if !self.ring.fetched_one() {
             self.stats.rx_malformed_completions += 1;
         }
-        if raw.status.sop() == 1 {
-            if self.frame_buffers > 0 {
-                // The frame under way never ended.
-                self.stats.rx_malformed_completions += 1;
-            }
+        let first = raw.status.sop() == 1;
+        if first && self.frame_buffers > 0 {
+            // The frame under way never ended.
+            self.stats.rx_malformed_completions += 1;
+        }
+        if first || self.frame_buffers == 0 {
             self.frame_len = 0;
             self.frame_buffers = 0;
             self.frame_bad = false;
-        } else if self.frame_buffers == 0 {
+        }
+        if !first && self.frame_buffers == 0 {
             self.malformed();
         }
         self.frame_buffers += 1;

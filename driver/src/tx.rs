@@ -200,6 +200,8 @@ pub struct TxQueue {
     entries: DmaSlice,
     completions: DmaSlice,
     bursts: Vec<Outstanding>,
+    /// Cookie of each slot of the descriptor ring.
+    slots: Vec<u16>,
     /// Entries without a burst; the last one freed is the next one used (its
     /// cache lines are still warm).
     free: Vec<u16>,
@@ -220,6 +222,7 @@ impl TxQueue {
             entries: memory.entries,
             completions: memory.completions,
             bursts: vec![Outstanding::default(); bursts],
+            slots: vec![COOKIE_NONE; 1 << config.ring_log2],
             free: (0..bursts as u16).rev().collect(),
             enabled: false,
             last_error: None,
@@ -429,33 +432,61 @@ impl TxQueue {
         self.enabled = enabled;
     }
 
-    /// Gives up every burst in the table after the device was reset: each is
-    /// completed with [`Status::QueueReset`].
-    pub(crate) fn abandon(&mut self, flows: &mut FlowTable, mut each: impl FnMut(&TxCompletion)) {
+    /// Gives up every burst in the table after the device was reset.
+    pub(crate) fn abandon_all(
+        &mut self,
+        flows: &mut FlowTable,
+        mut each: impl FnMut(&TxCompletion),
+    ) {
         for cookie in 0..self.bursts.len() {
-            let burst = self.bursts[cookie];
-            if !burst.in_device {
-                continue;
-            }
-            self.bursts[cookie].in_device = false;
-            self.free.push(cookie as u16);
-            flows.completed(burst.flow);
-            let done = TxCompletion {
-                token: burst.token,
-                queue: self.id,
-                flow: burst.flow,
-                status_code: Status::QueueReset.code(),
-                first_departure: Nanos::ZERO,
-                last_departure: Nanos::ZERO,
-                wire_bytes: WireBytes(0),
-                segments: 0,
-                congested: false,
-                throttled: false,
-                wake: false,
-            };
-            self.count(&done);
-            each(&done);
+            self.abandon(cookie, flows, &mut each);
         }
+    }
+
+    /// Gives up the bursts that the device has not fetched and, as the queue is
+    /// off, never will.
+    pub(crate) fn abandon_unfetched(
+        &mut self,
+        flows: &mut FlowTable,
+        mut each: impl FnMut(&TxCompletion),
+    ) {
+        while let Some(slot) = self.ring.oldest_published() {
+            let cookie = self.slots[slot];
+            self.abandon(usize::from(cookie), flows, &mut each);
+            self.ring.fetched_one();
+        }
+    }
+
+    /// Completes a burst, if it is in the device, with [`Status::QueueReset`].
+    fn abandon(
+        &mut self,
+        cookie: usize,
+        flows: &mut FlowTable,
+        each: &mut impl FnMut(&TxCompletion),
+    ) {
+        let known = self.bursts.get_mut(cookie);
+        let Some(burst) = known.filter(|b| b.in_device) else {
+            return;
+        };
+        burst.in_device = false;
+        let done = TxCompletion {
+            token: burst.token,
+            queue: self.id,
+            flow: burst.flow,
+            status_code: Status::QueueReset.code(),
+            first_departure: Nanos::ZERO,
+            last_departure: Nanos::ZERO,
+            wire_bytes: WireBytes(0),
+            segments: 0,
+            congested: false,
+            throttled: false,
+            wake: false,
+        };
+        // Below the number of bursts, hence 16 bits.
+        self.free.push(cookie as u16);
+        flows.completed(done.flow);
+        self.count(&done);
+        each(&done);
     }
 
     /// Both rings as after power-on. Call while the queue is off and empty.
@@ -509,6 +540,7 @@ impl Reservation<'_> {
         let slot = queue.ring.next() * TxDescriptor::BYTES;
         queue.descriptors.store(slot, &d.to_words());
 
+        queue.slots[queue.ring.next()] = cookie;
         queue.ring.stage();
         queue.free.pop();
         queue.bursts[usize::from(cookie)] = Outstanding {

@@ -123,7 +123,8 @@ impl Logic for Routing {
         self.final_high.next = self.marked.val() & self.active.val();
         self.final_low.next = self.marked.val() & self.active.val();
         if self.odd.val() {
-            self.final_low.next = self.previous.q.val() & self.active.val();
+            // The header before may have broken off within its address.
+            self.final_low.next = self.previous.q.val() & self.active.val() & !self.first.val();
         }
     }
 }

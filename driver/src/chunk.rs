@@ -3,8 +3,8 @@
 //! reference. Chunks are numbered from 0; a number and an offset become an
 //! address by arithmetic, so that whoever posts bursts needs only a [`ChunkMap`].
 
+use crate::burst::Fragment;
 use crate::memory::DmaSlice;
-use crate::tx::Fragment;
 
 /// Smallest chunk in bytes.
 pub const CHUNK_MIN: usize = 16 * 1024;

@@ -21,24 +21,30 @@
 //! Nothing on the path of a burst or a frame allocates, locks, or makes a system
 //! call of its own; only a doorbell may, when the function's back-end traps it.
 
+pub mod burst;
 pub mod chunk;
 pub mod device;
 pub mod error;
 pub mod flow;
 pub mod memory;
+mod open;
+mod queues;
 pub mod rate;
 pub mod ring;
 pub mod rx;
+mod settings;
 pub mod stats;
 pub mod tx;
 
+pub use burst::{Fragment, TxBurst, TxCompletion};
 pub use chunk::{ChunkMap, ChunkPool};
-pub use device::{Device, DeviceInfo};
+pub use device::Device;
 pub use error::{DriverError, PostError};
 pub use flow::FlowTable;
+pub use open::DeviceInfo;
 pub use rx::{RxConfig, RxMeta, RxQueue};
 pub use tsonic_regs::Status;
 pub use tsonic_regs::completion::{ChecksumVerdict, HashKind};
 pub use tsonic_regs::descriptor::Kind;
 pub use tsonic_regs::limits::RSS_KEY_DEFAULT;
-pub use tx::{BqlConfig, Fragment, TxBurst, TxCompletion, TxConfig, TxQueue};
+pub use tx::{BqlConfig, TxConfig, TxQueue};

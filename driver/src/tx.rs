@@ -9,23 +9,21 @@
 //!
 //! `post` stages, `flush` makes everything staged visible with one doorbell.
 
+use crate::burst::{TxBuild, TxBurst, TxCompletion, describe};
 use crate::error::{DriverError, PostError};
 use crate::flow::FlowTable;
 use crate::memory::DmaSlice;
-use crate::rate::inverse_rate;
 use crate::ring::{Consumer, Producer};
 use crate::stats::TxStats;
 use std::sync::atomic::{Ordering, fence};
 use tsonic_pci::PciFunction;
 use tsonic_regs::Status;
-use tsonic_regs::check::{BuildLimits, check, list_entries};
+use tsonic_regs::check::list_entries;
 use tsonic_regs::completion::{COMPLETION_BYTES, COMPLETION_SLACK, TxCompletion as RawCompletion};
-use tsonic_regs::descriptor::{
-    COOKIE_NONE, FragmentEntry, FragmentLength, Kind, TxDescriptor, tx_control,
-};
+use tsonic_regs::descriptor::{COOKIE_NONE, FragmentEntry, FragmentLength, TxDescriptor};
 use tsonic_regs::limits::{FRAGMENTS_MAX, HEADER_MAX, INLINE_FRAGMENTS};
 use tsonic_regs::registers::{doorbell, doorbell_offset};
-use tsonic_types::{ByteRate, FlowSlot, Nanos, QueueId, TickRate, Ticks, WireBytes};
+use tsonic_types::{ByteRate, FlowSlot, Nanos, QueueId, Ticks, WireBytes};
 
 /// Bytes of a burst table entry: the template, then the continuation list.
 pub(crate) const ENTRY_BYTES: usize = HEADER_MAX + LIST_BYTES;
@@ -77,100 +75,12 @@ pub struct BqlConfig {
     pub stall: Nanos,
 }
 
-/// A range of mapped memory as part of a burst's payload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fragment {
-    /// First byte for the device.
-    pub iova: u64,
-    /// Bytes, at least 1.
-    pub len: u32,
-}
-
-/// A burst to post. Its payload stays where it is until the completion; the
-/// header is copied.
-#[derive(Clone, Copy, Debug)]
-pub struct TxBurst<'a> {
-    /// What the device does with it.
-    pub kind: Kind,
-    /// L3 is IPv6.
-    pub ipv6: bool,
-    /// Every segment keeps the template's IPv4 identification.
-    pub ip_id_fixed: bool,
-    /// CWR stays on all segments.
-    pub cwr_all: bool,
-    /// Complete at once, whatever moderation says.
-    pub complete_now: bool,
-    /// Bytes of the L2 header with VLAN tags.
-    pub l2_len: u8,
-    /// Bytes of the L3 header with extension headers.
-    pub l3_len: u16,
-    /// Bytes of the L4 header with options.
-    pub l4_len: u8,
-    /// Payload bytes of a segment (TSO, USO), else 0.
-    pub mss: u16,
-    /// Header template of `l2_len + l3_len + l4_len` bytes.
-    pub header: &'a [u8],
-    /// Payload in order, at most 17 fragments.
-    pub fragments: &'a [Fragment],
-    /// Row of the flow table.
-    pub flow: FlowSlot,
-    /// Rate of the flow in wire bytes per second from this burst on; `None`: not
-    /// paced.
-    pub rate: Option<ByteRate>,
-    /// Earliest departure of the first segment.
-    pub launch: Option<Nanos>,
-    /// The caller's name for the burst; the completion returns it.
-    pub token: u64,
-}
-
-/// What became of a burst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TxCompletion {
-    /// The caller's name for the burst.
-    pub token: u64,
-    /// Its queue.
-    pub queue: QueueId,
-    /// Its row of the flow table.
-    pub flow: FlowSlot,
-    /// Status code; see [`TxCompletion::status`].
-    pub status_code: u8,
-    /// Departure of the first frame.
-    pub first_departure: Nanos,
-    /// Departure of the last frame.
-    pub last_departure: Nanos,
-    /// Wire bytes that departed.
-    pub wire_bytes: WireBytes,
-    /// Frames that departed.
-    pub segments: u32,
-    /// The queue was congested when the burst joined it.
-    pub congested: bool,
-    /// The flow passed its byte limit in the device.
-    pub throttled: bool,
-    /// The flow fell below its byte limit again.
-    pub wake: bool,
-}
-
-impl TxCompletion {
-    /// The status; `None` for a code that this driver does not know (a failure).
-    pub const fn status(&self) -> Option<Status> {
-        Status::from_code(self.status_code)
-    }
-}
-
 /// Entry of the burst table on the host's side.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outstanding {
     token: u64,
     flow: FlowSlot,
     in_device: bool,
-}
-
-/// What a queue needs of its device.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TxBuild {
-    pub limits: BuildLimits,
-    pub max_payload: u32,
-    pub ticks: TickRate,
 }
 
 /// The memory of a queue.
@@ -551,63 +461,6 @@ impl Reservation<'_> {
         flows.posted(burst.flow);
         queue.stats.tx_bursts += 1;
         Ok(())
-    }
-}
-
-/// The descriptor of a burst without cookie and header address, if the device
-/// takes it.
-fn describe(build: &TxBuild, b: &TxBurst<'_>, list_iova: u64) -> Result<TxDescriptor, Status> {
-    let header_len = usize::from(b.l2_len) + usize::from(b.l3_len) + usize::from(b.l4_len);
-    // Also keeps every length within its field.
-    if header_len != b.header.len()
-        || header_len > HEADER_MAX
-        || u64::from(b.l4_len) > tx_control::L4_LEN.max()
-    {
-        return Err(Status::BadHeaderLength);
-    }
-    if b.fragments.len() > FRAGMENTS_MAX {
-        return Err(Status::TooManyFragments);
-    }
-    let payload: u64 = b.fragments.iter().map(|f| u64::from(f.len)).sum();
-    let too_long = payload > u64::from(build.max_payload);
-    if too_long || b.fragments.iter().any(|f| f.len == 0) {
-        return Err(Status::LengthMismatch);
-    }
-    let mut d = TxDescriptor::default();
-    d.control.set_kind(b.kind as u8);
-    d.control.set_ipv6(b.ipv6.into());
-    d.control.set_ip_id_fixed(b.ip_id_fixed.into());
-    d.control.set_cwr_all(b.cwr_all.into());
-    d.control.set_timestamp(b.complete_now.into());
-    d.control.set_l2_len(b.l2_len);
-    d.control.set_l3_len(b.l3_len);
-    d.control.set_l4_len(b.l4_len);
-    d.control.set_mss(b.mss);
-    d.control.set_fragments(b.fragments.len() as u8);
-    d.burst.set_payload_len(payload as u32);
-    d.burst.set_flow_slot(b.flow.0);
-    if let Some(rate) = b.rate {
-        d.rate.set_inv_rate(inverse_rate(rate, build.ticks));
-    }
-    if let Some(launch) = b.launch {
-        d.control.set_launch(1);
-        d.launch = build.ticks.to_ticks_ceil(launch).0;
-    }
-    if let Some(f) = b.fragments.first() {
-        d.frag0_addr = f.iova;
-        d.lengths.set_frag0_len(f.len);
-    }
-    match b.fragments {
-        [_, second] => {
-            d.frag1_addr = second.iova;
-            d.lengths.set_frag1_len(second.len);
-        }
-        [_, _, ..] => d.frag1_addr = list_iova,
-        _ => {}
-    }
-    match check(&d, &build.limits) {
-        Status::Ok => Ok(d),
-        status => Err(status),
     }
 }
 

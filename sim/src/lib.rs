@@ -5,12 +5,18 @@
 //! * [`model`]: the NIC in plain Rust; [`dql`]: the dynamic queue limit.
 //! * [`rtl`]: the compiled logic behind the same trait.
 //! * [`root_complex`]: host memory with latency, bandwidth and faults; [`pages`]: memory.
+//! * [`wire`], [`pcapng`]: rate, delay, loss, ECN marking; captures.
+//! * [`world`]: all of that on one clock; [`inproc`]: the PCI function over it.
 //! * [`harness`]: a bench for any NIC, with a small driver of its own.
 
 pub mod dql;
 pub mod harness;
+pub mod inproc;
 pub mod model;
 pub mod nic;
 pub mod pages;
+pub mod pcapng;
 pub mod root_complex;
 pub mod rtl;
+pub mod wire;
+pub mod world;

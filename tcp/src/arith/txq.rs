@@ -362,6 +362,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn busy_flows_follow_their_core_after_the_reselection_time() {
+        // The worker moves from core 3 to core 9 when the stamps are 0..=1 ms old;
+        // each flow sends every 2 ms, and is never drained.
+        for start in 0..2 {
+            let mut c = CachedQueue::new();
+            assert_eq!(pick(&mut c, start, 1_000, 3, false, 32).0, 0);
+            let moved = (start..)
+                .step_by(2)
+                .find(|t| pick(&mut c, *t, 1_000, 9, false, 32) == (1, Pick::Moved))
+                .map(|t| t - start);
+            assert_eq!(moved, Some(1_002));
+        }
+        let mut c = CachedQueue::new();
+        pick(&mut c, 0, 1_000, 3, false, 32);
+        let moved = (0..).find(|t| pick(&mut c, *t, 1_000, 9, false, 32).0 == 1);
+        assert_eq!(moved, Some(1_001));
+    }
+
     proptest! {
         #[test]
         fn picks_are_real_queues(

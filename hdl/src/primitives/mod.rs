@@ -32,6 +32,7 @@
 //! | [`RoundRobin`]`<N, L>` | first set bit after `last`, cyclically | comb. |
 //! | [`OneHot`]`<L, N>` | index to one-hot, with enable | comb. |
 //! | [`ByteMask`]`<C, B, W>` | count of valid bytes to byte enables, and data with the other bytes cleared | comb. |
+//! | [`ByteMerge`]`<B, W>` | each byte from one of two words | comb. |
 //! | [`Fixed`]`<N, V>` | the constant V, which a block can hold and derive `Default` | constant |
 //! | [`Multiplier`]`<A, B, P>` | unsigned product, pipelined, on MULT18X18D | [`Multiplier::LATENCY`] cycles |
 
@@ -42,6 +43,7 @@ mod find;
 mod fixed;
 mod flags;
 mod forward_ram;
+mod merge;
 mod multiplier;
 mod pack;
 mod ram;
@@ -58,6 +60,7 @@ pub use find::{FirstOne, OneHot, RoundRobin};
 pub use fixed::Fixed;
 pub use flags::Flags;
 pub use forward_ram::ForwardRam;
+pub use merge::ByteMerge;
 pub use multiplier::Multiplier;
 pub use pack::{
     Pack2, Pack3, Pack4, Pack5, Pack6, Pack7, Pack8, PackArray, Unpack2, Unpack3, Unpack4, Unpack5,

@@ -3,10 +3,14 @@
 //!
 //! Constants of the contract (offsets, bits, limits) come from `tsonic-regs`.
 
+pub mod complete;
+pub mod fetch;
+pub mod payload;
 pub mod primitives;
 pub mod receive;
 pub mod segment;
 pub mod verilog;
+pub mod words;
 
 /// What a block's file imports.
 pub mod prelude {

@@ -3,9 +3,13 @@
 //!
 //! Constants of the contract (offsets, bits, limits) come from `tsonic-regs`.
 
+// `LogicStruct` and `LogicState` generate public methods without documentation.
+#![allow(missing_docs)]
+
+pub mod blocks;
 pub mod complete;
 pub mod fetch;
-pub mod payload;
+pub mod lint;
 pub mod primitives;
 pub mod receive;
 pub mod segment;

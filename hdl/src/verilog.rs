@@ -89,12 +89,14 @@ pub(crate) fn full_name(names: &[String], name: &str) -> String {
 ///
 /// # Errors
 /// [`Error::Check`].
-pub fn generate<B: Block>(block: &B) -> Result<Generated, Error> {
+pub fn generate(block: &dyn Block) -> Result<Generated, Error> {
     check_all(block).map_err(Error::Check)?;
     let mut ports = Ports::default();
     block.accept(TOP, &mut ports);
+    let mut modules = ModuleDefines::default();
+    block.accept(TOP, &mut modules);
     Ok(Generated {
-        text: generate_verilog_unchecked(block),
+        text: modules.defines(),
         ports: ports.ports,
     })
 }

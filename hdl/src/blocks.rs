@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every block that goes through the gates: lint, Verilator's and Icarus
+//! Verilog's opinion of its Verilog, synthesis and place-and-route.
+//!
+//! Who writes a block adds a line to [`BLOCKS`], and a lock-step test.
+
+use rust_hdl::prelude::*;
+
+/// A block in the form that the gates take.
+pub struct Entry {
+    /// Name in reports and on the command line.
+    pub name: &'static str,
+    /// Makes the block, connected.
+    pub build: fn() -> Box<dyn Block>,
+    /// It is synthesised, placed and routed by itself; false for what a larger
+    /// block of the list contains.
+    pub synthesise: bool,
+}
+
+fn made<B: Block + 'static>(mut block: B) -> Box<dyn Block> {
+    block.connect_all();
+    Box::new(block)
+}
+
+macro_rules! block {
+    ($name:literal, $make:expr, $synthesise:literal) => {
+        Entry {
+            name: $name,
+            build: || made($make),
+            synthesise: $synthesise,
+        }
+    };
+}
+
+/// All blocks.
+pub const BLOCKS: &[Entry] = &[
+    block!("fetch_4", crate::fetch::Fetch::<4>::default(), false),
+    block!("fetch_32", crate::fetch::Fetch::<32>::default(), true),
+    block!(
+        "complete_4",
+        crate::complete::Complete::<4>::default(),
+        false
+    ),
+    block!(
+        "complete_32",
+        crate::complete::Complete::<32>::default(),
+        true
+    ),
+    block!("segment", crate::segment::DefaultSegmenter::default(), true),
+    block!(
+        "receive_parse",
+        crate::receive::parse::Parse::default(),
+        true
+    ),
+];
+
+/// The block of that name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    BLOCKS.iter().find(|entry| entry.name == name)
+}

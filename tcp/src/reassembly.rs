@@ -130,8 +130,8 @@ impl Reassembly {
         n
     }
 
-    /// Lets go of the ring (nothing more will be received or read).
-    pub fn clear(&mut self) {
+    /// Nobody will read: lets go of the memory.
+    pub fn release_unread(&mut self) {
         self.ring = Vec::new();
         self.ranges = Vec::new();
         self.read = self.next;

@@ -127,6 +127,7 @@ impl Scoreboard {
     }
 
     /// Ranges, lowest first.
+    #[cfg(test)]
     pub fn ranges(&self) -> impl DoubleEndedIterator<Item = &Sent> {
         self.ranges.iter()
     }
@@ -173,13 +174,6 @@ impl Scoreboard {
             burst_end: true,
         });
         self.counts.out += segments(end - start, self.mss);
-    }
-
-    /// The last `start..` of what was sent was not posted after all.
-    pub fn unpush(&mut self) {
-        if let Some(r) = self.ranges.pop_back() {
-            self.count(&r, false);
-        }
     }
 
     /// `start..end`, which lies in one range, goes into the NIC again as `burst`.

@@ -61,9 +61,6 @@ pub(crate) struct AckInfo {
     pub srtt: Nanos,
     /// The window was what limited the sender.
     pub cwnd_limited: bool,
-    /// First unacknowledged byte, and first unsent one.
-    pub una: u64,
-    pub nxt: u64,
 }
 
 /// State of DCTCP.
@@ -210,8 +207,6 @@ mod tests {
             acked,
             srtt: Nanos::from_millis(10),
             cwnd_limited: true,
-            una: 0,
-            nxt: 0,
         }
     }
 

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Timers, and the transmit side of a turn.
+
+use super::{Engine, conn_at};
+use crate::conn::{CloseReason, State, Stop};
+use crate::port::{ChunkPool, TxPort};
+use tsonic_types::Nanos;
+
+impl<P: ChunkPool> Engine<P> {
+    /// Does what is due at `now`, posts what may be sent, and rings the
+    /// doorbells once.
+    pub fn poll<T: TxPort>(&mut self, now: Nanos, port: &mut T) {
+        self.core.limits = port.limits();
+        for flow in self.core.freed_flows.drain(..) {
+            port.free_flow(flow);
+        }
+        self.core.neighbours.on_timer(now);
+        while let Some(index) = self.timers.pop(now) {
+            if let Some(c) = conn_at(&mut self.slots, index) {
+                c.on_timer(&mut self.core, now);
+            }
+            self.enqueue(index);
+            self.settle(index);
+        }
+        self.wake_those_with_a_neighbour();
+        self.feed_the_starved();
+        while let Some(index) = self.ready.pop_front() {
+            self.run(index, now, port);
+        }
+        while let Some(q) = self.core.neighbours.next_question() {
+            self.control.ask(&self.core.config.interface, &q);
+        }
+        self.control
+            .send(&mut self.core.pool, &mut self.core.bursts, port);
+        self.core.counters.control_drops = self.control.dropped;
+        port.flush();
+    }
+
+    /// When the next poll is due if nothing comes in: zero means at once, `None`
+    /// never.
+    pub fn next_timer(&self) -> Option<Nanos> {
+        if !self.ready.is_empty() || self.control.is_due() {
+            return Some(Nanos::ZERO);
+        }
+        [self.timers.first(), self.core.neighbours.next_timer()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn run<T: TxPort>(&mut self, index: u32, now: Nanos, port: &mut T) {
+        let Some(c) = conn_at(&mut self.slots, index) else {
+            return;
+        };
+        c.queued = false;
+        match c.output(&mut self.core, now, port) {
+            Ok(()) => {}
+            Err(Stop::Neighbour) => {
+                // A reset that cannot be delivered is nobody's loss.
+                if c.state == State::Closed {
+                    c.reset_due = None;
+                }
+            }
+            Err(Stop::Queue(q)) => {
+                if self.waiting.len() <= q.index() {
+                    self.waiting.resize_with(q.index() + 1, Vec::new);
+                }
+                self.waiting[q.index()].push(index);
+            }
+            Err(Stop::Refused) => {
+                c.finish(CloseReason::Device);
+                c.reset_due = None;
+            }
+        }
+        self.settle(index);
+    }
+
+    fn wake_those_with_a_neighbour(&mut self) {
+        let generation = self.core.neighbours.generation();
+        if generation == self.neighbours_seen {
+            return;
+        }
+        self.neighbours_seen = generation;
+        for index in 0..self.slots.len() as u32 {
+            if conn_at(&mut self.slots, index).is_some_and(|c| c.nic.waits_for_neighbour) {
+                self.enqueue(index);
+            }
+        }
+    }
+
+    /// Writers that found the pool empty may try again.
+    fn feed_the_starved(&mut self) {
+        if self.starved.is_empty() || self.core.pool.available() == 0 {
+            return;
+        }
+        let mut list = core::mem::take(&mut self.starved);
+        for index in list.drain(..) {
+            if let Some(c) = conn_at(&mut self.slots, index) {
+                c.tell(crate::event::WRITABLE);
+                self.settle(index);
+            }
+        }
+        self.starved = list;
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the connections of an engine share.
+
+use crate::bursts::BurstTable;
+use crate::interface::Config;
+use crate::neighbour::Neighbours;
+use crate::port::TxLimits;
+use crate::stats::EngineCounters;
+use crate::tunables::Tunables;
+use core::hash::{BuildHasher, Hasher};
+use std::hash::DefaultHasher;
+use tsonic_types::{FlowSlot, Nanos, TenantId};
+
+/// Challenge ACKs of a tenant in the second that began at `since`.
+#[derive(Clone, Copy, Debug, Default)]
+struct ChallengeLimit {
+    since: Nanos,
+    left: u32,
+}
+
+/// A tenant: tunables, and limiters that no other tenant can observe.
+#[derive(Debug, Default)]
+pub(crate) struct Tenant {
+    pub tunables: Tunables,
+    challenge: ChallengeLimit,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Core<P> {
+    pub config: Config,
+    pub pool: P,
+    pub tenants: Vec<Tenant>,
+    pub bursts: BurstTable,
+    pub neighbours: Neighbours,
+    pub counters: EngineCounters,
+    /// Limits of the port at the last poll.
+    pub limits: TxLimits,
+    /// Flow handles of connections that are gone.
+    pub freed_flows: Vec<FlowSlot>,
+    pub random: Random,
+}
+
+impl<P> Core<P> {
+    /// Tunables of a tenant. Connections are only made for tenants that exist.
+    pub fn tunables(&self, tenant: TenantId) -> &Tunables {
+        &self.tenants[tenant.index()].tunables
+    }
+
+    /// Whether the tenant's limit allows one more challenge ACK now (RFC 5961,
+    /// 7): a random share of the limit each second, so that the counter tells an
+    /// attacker nothing.
+    pub fn challenge_allowed(&mut self, tenant: TenantId, now: Nanos) -> bool {
+        let t = &mut self.tenants[tenant.index()];
+        let limit = t.tunables.challenge_ack_limit;
+        if limit == i32::MAX as u32 {
+            return true;
+        }
+        let c = &mut t.challenge;
+        if c.since == Nanos::ZERO || now.since(c.since) >= Nanos::from_secs(1) {
+            c.since = now.max(Nanos(1));
+            c.left = limit.div_ceil(2) + self.random.below(limit);
+        }
+        let allowed = c.left > 0;
+        c.left = c.left.saturating_sub(1);
+        allowed
+    }
+}
+
+/// Deterministic pseudo-random numbers (SplitMix64).
+#[derive(Clone, Debug)]
+pub(crate) struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`; 0 for 0.
+    pub fn below(&mut self, n: u32) -> u32 {
+        ((self.next() >> 32) * u64::from(n) >> 32) as u32
+    }
+}
+
+/// SipHash with a secret key: a peer cannot choose what collides.
+#[derive(Clone, Debug)]
+pub(crate) struct Keyed(pub u64);
+
+impl BuildHasher for Keyed {
+    type Hasher = DefaultHasher;
+    fn build_hasher(&self) -> DefaultHasher {
+        let mut h = DefaultHasher::new();
+        h.write_u64(self.0);
+        h
+    }
+}

@@ -3,10 +3,11 @@
 //! segments that are given up.
 //!
 //! Words leave the buffer one a cycle while the FIFOs towards the segmenter have
-//! room for what the pipeline holds. A job is offered once its header is whole,
-//! so a segment whose header cannot be read never gets there; one whose payload
-//! cannot be read ends with `err`. After that, what is left of the burst is
-//! swallowed and told to completion segment by segment.
+//! room for what the pipeline holds. A job is offered once its header is whole. A
+//! segment whose header cannot be read is offered without payload, and its header
+//! ends with `err`; if its payload cannot be read, that does. The segmenter drops
+//! both. After that, what is left of the burst is swallowed and told to completion
+//! segment by segment.
 
 use super::types::{Gathered, Planned, Word};
 use crate::complete::Verdict;
@@ -241,9 +242,13 @@ impl Logic for Assemble {
             AssembleState::Header => {
                 self.take.next = self.can.val() & self.feed.out_valid.val();
                 if self.take.val() {
-                    self.pass.next = self.alive.q.val() & !self.err.val();
+                    self.pass.next = self.alive.q.val();
                     if self.err.val() {
+                        // The segmenter drops it; it must not wait for payload.
+                        self.jobs.write_valid.next = self.alive.q.val();
+                        self.jobs.write_data.next.len = 0.into();
                         self.tell.next = true;
+                        self.verdict.next.dropped = !self.alive.q.val();
                         self.job_done.next = true;
                         self.kill.next = self.alive.q.val();
                     } else if self.last.val() {

@@ -29,6 +29,11 @@ impl HostMemory {
         }
     }
 
+    /// Takes a page away.
+    pub fn unmap(&mut self, page: u64) {
+        self.pages.remove(&page);
+    }
+
     /// Maps and fills.
     pub fn write(&mut self, addr: u64, data: &[u8]) {
         self.map(addr, data.len() as u64);

@@ -7,16 +7,24 @@
 //! * [`root_complex`]: host memory with latency, bandwidth and faults; [`pages`]: memory.
 //! * [`wire`], [`pcapng`]: rate, delay, loss, ECN marking; captures.
 //! * [`world`]: all of that on one clock; [`inproc`]: the PCI function over it.
+//! * [`tap`], [`netns`], [`peer`]: a Linux kernel at the far end, in a network namespace
+//!   made for the run.
+//! * [`checkers`], [`scoreboard`]: what must hold of any NIC, and of two.
 //! * [`harness`]: a bench for any NIC, with a small driver of its own.
 
+pub mod checkers;
 pub mod dql;
 pub mod harness;
 pub mod inproc;
 pub mod model;
+pub mod netns;
 pub mod nic;
 pub mod pages;
 pub mod pcapng;
+pub mod peer;
 pub mod root_complex;
 pub mod rtl;
+pub mod scoreboard;
+pub mod tap;
 pub mod wire;
 pub mod world;

@@ -40,3 +40,69 @@ fn golden_checksum_verdicts() {
 fn golden_hashes() {
     assert!(suite::vectors::rss(model) > 20);
 }
+
+#[test]
+fn faulty_descriptors_have_their_codes() {
+    suite::errors::descriptors(model());
+}
+
+#[test]
+fn unmapped_addresses_are_faults() {
+    suite::errors::unmapped(model());
+}
+
+#[test]
+fn doorbells_beyond_the_ring_are_refused() {
+    suite::errors::doorbells(model());
+}
+
+#[test]
+fn memory_taken_back_is_left_alone() {
+    suite::errors::unmap(model());
+}
+
+#[test]
+fn a_queue_can_be_reset_alone() {
+    suite::errors::queue_reset(model());
+}
+
+#[test]
+fn rings_wrap() {
+    suite::load::ring_wrap(model());
+}
+
+#[test]
+fn paced_flows_keep_their_rates() {
+    suite::load::pacing(model(), 0);
+    suite::load::pacing(model(), 20_000);
+}
+
+#[test]
+fn a_rate_is_exact() {
+    suite::load::rate_error(model());
+}
+
+#[test]
+fn launch_times_hold() {
+    suite::load::launch_times(model());
+}
+
+#[test]
+fn queues_are_served_by_their_quanta() {
+    suite::load::fairness(model());
+}
+
+#[test]
+fn a_queue_keeps_its_own_rate() {
+    suite::load::queue_rate(model());
+}
+
+#[test]
+fn every_byte_completes_once() {
+    suite::load::conservation(model(), 20_000, 1);
+}
+
+#[test]
+fn frames_are_received() {
+    suite::load::receive(model());
+}

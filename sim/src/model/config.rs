@@ -27,7 +27,8 @@ pub struct ModelConfig {
     /// Bursts in the device at most. Half of them are dealt out evenly to the
     /// queues, so that no queue can shut another out.
     pub contexts: usize,
-    /// Payload bytes that may be granted and not departed; at least one segment is.
+    /// Wire bytes that may be granted and not departed (two segments are in any
+    /// case). More than the read latency takes only adds to the pacer's jitter.
     pub payload_window: usize,
     /// Segments that may be granted and not departed.
     pub payload_jobs: usize,
@@ -52,7 +53,7 @@ impl Default for ModelConfig {
             width: 64,
             tick_rate: DEFAULT_TICK_RATE,
             contexts: 2048,
-            payload_window: 32_768,
+            payload_window: 4_096,
             payload_jobs: 64,
             decision_ticks: 4,
             segment_latency: 12,
@@ -77,10 +78,7 @@ impl ModelConfig {
         self.max_segment = self.max_segment.clamp(1, MAX_SEGMENT_LIMIT);
         self.width = self.width.clamp(64, 512) / 8 * 8;
         self.contexts = self.contexts.max(2 * self.queues);
-        self.payload_window = self
-            .payload_window
-            .max(2 * (self.max_segment as usize + HEADER_MAX));
-        self.payload_jobs = self.payload_jobs.max(1);
+        self.payload_jobs = self.payload_jobs.max(2);
         self.decision_ticks = self.decision_ticks.max(1);
         self.rx_frame_max = self.rx_frame_max.clamp(64, 65_535);
         self.rx_store = self.rx_store.max(2 * self.rx_frame_max);

@@ -21,7 +21,7 @@ impl Model {
         self.arbiter.any()
             && self.registers.enabled()
             && self.jobs.len() < self.config.payload_jobs
-            && (self.jobs.is_empty() || self.job_bytes < self.config.payload_window)
+            && (self.jobs.len() < 2 || self.job_bytes < self.config.payload_window)
     }
 
     /// Tells the arbiter whether queue `q` may be served.

@@ -1,1 +1,450 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+//! Load: rings that wrap, paced flows, fairness, conservation over many random
+//! bursts, receive under pressure. The checks are those of
+//! [`tsonic_sim::checkers`], which know nothing of how a NIC decides.
+
+use std::collections::{HashMap, VecDeque};
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use tsonic_regs::Status;
+use tsonic_regs::descriptor::{COOKIE_NONE, Kind};
+use tsonic_regs::registers::{global, queue};
+use tsonic_sim::checkers::{Departure, Fairness, Ledger, window_bound};
+use tsonic_sim::harness::{Bench, Post};
+use tsonic_sim::nic::Nic;
+use tsonic_types::Ticks;
+
+use super::bench;
+use super::frames::{payload, source_port, tcp4_header, tcp4_layout};
+
+fn tso<'a>(header: &'a [u8], data: &'a [u8], mss: usize, cookie: u16) -> Post<'a> {
+    Post {
+        layout: tcp4_layout(Kind::Tso, mss),
+        header,
+        payload: data,
+        cuts: &[],
+        flow_slot: 0,
+        inv_rate: 0,
+        launch: None,
+        cookie,
+    }
+}
+
+/// Many times round a small ring: every burst once, phases and heads right.
+pub fn ring_wrap<N: Nic>(nic: N) {
+    let mut b = bench(nic);
+    b.enable_tx(0, 6, 7);
+    let (header, data) = (tcp4_header(0), payload(1, 300));
+    let d = b.place(&tso(&header, &data, 100, 0));
+    let (mut posted, mut done) = (0u32, 0u32);
+    let mut rng = Pcg64Mcg::seed_from_u64(3);
+    while done < 1_000 {
+        // A ring of 64 slots holds 63 bursts.
+        let room = 63 - (posted - done);
+        let n = rng.random_range(0..=room);
+        for _ in 0..n {
+            let mut d = d;
+            d.burst.set_cookie((posted % 60_000) as u16);
+            b.push(0, &d);
+            posted += 1;
+        }
+        b.ring(0);
+        let until = b.nic.now() + Ticks(rng.random_range(1..4_000));
+        b.run_to(until);
+        for c in b.completions(0) {
+            assert_eq!(u32::from(c.status.cookie()), done % 60_000, "in order");
+            assert_eq!(c.status.status(), Status::Ok.code());
+            done += 1;
+            let head = u32::from(c.done.head());
+            // Slots before the head are free: those of the completed at least.
+            let free = head.wrapping_sub(done) % 64;
+            assert!(
+                free <= posted - done,
+                "head {head} after {done} of {posted}"
+            );
+        }
+    }
+    assert!(b.drain(1_000_000));
+    let rest = b.completions(0).len() as u32;
+    assert_eq!(done + rest, posted);
+    assert_eq!(b.mac.sent.len() as u32, 3 * posted);
+}
+
+/// Paced flows on shared queues: each keeps its rate within every window, none
+/// delays another, and the long-run rate is exact.
+pub fn pacing<N: Nic>(nic: N, debt: u32) {
+    let mut b = bench(nic);
+    b.write(global::LATENESS_DEBT.offset, debt);
+    for q in 0..2 {
+        b.enable_tx(q, 8, 9);
+    }
+    // Ticks a byte: 0.7, 1.3, 5, 40, and one flow unpaced.
+    let rates = [0.0, 0.7, 1.3, 5.0, 40.0];
+    let inverse = rates.map(|r| (r * f64::from(1u32 << 28)) as u64);
+    // Payload for about 200,000 ticks each; the unpaced one sends in between.
+    let bursts = [5, 20, 20, 4, 1];
+    let (mss, len) = (1_000usize, 10_000usize);
+    let data = payload(5, len);
+    let mut cookie = 0;
+    for flow in 0..rates.len() {
+        let header = tcp4_header(flow as u16);
+        let mut d = b.place(&tso(&header, &data, mss, 0));
+        d.burst.set_flow_slot(flow as u16);
+        d.rate.set_inv_rate(inverse[flow]);
+        for _ in 0..bursts[flow] {
+            d.burst.set_cookie(cookie);
+            cookie += 1;
+            b.push(flow % 2, &d);
+        }
+    }
+    b.ring(0);
+    b.ring(1);
+    assert!(b.drain(100_000_000));
+    let frame = mss + header_len();
+    let mut flows: HashMap<u16, Vec<Departure>> = HashMap::new();
+    for (at, f) in &b.mac.sent {
+        let flow = source_port(f) - 40_000;
+        flows.entry(flow).or_default().push(Departure {
+            at: *at,
+            wire_bytes: f.len() as u64,
+        });
+    }
+    for flow in 1..rates.len() {
+        let sent = &flows[&(flow as u16)];
+        assert_eq!(sent.len(), bursts[flow] * len / mss);
+        // Departure follows the grant by the data path's latency, which varies by
+        // what the other flows have under way.
+        let jitter = 1_500;
+        window_bound(sent, inverse[flow], u64::from(debt) + jitter).unwrap();
+        let span = (sent[sent.len() - 1].at.0 - sent[0].at.0) as f64;
+        let exact = (sent.len() - 1) as f64 * frame as f64 * rates[flow];
+        let error = (span - exact) / exact;
+        // All that a short run can show is the jitter of its ends.
+        assert!(
+            error.abs() < jitter as f64 / exact,
+            "flow {flow}: {span} ticks instead of {exact}"
+        );
+    }
+}
+
+fn header_len() -> usize {
+    tcp4_header(0).len()
+}
+
+/// A flow alone keeps its rate to a part in a million.
+pub fn rate_error<N: Nic>(nic: N) {
+    let mut b = bench(nic);
+    b.enable_tx(0, 8, 9);
+    let rate = 1.234_567;
+    let header = tcp4_header(1);
+    let data = payload(5, 250_000);
+    let mut d = b.place(&tso(&header, &data, 1_448, 1));
+    d.burst.set_flow_slot(1);
+    // Rounded up, as the contract has it.
+    let inverse = (rate * f64::from(1u32 << 28)).ceil() as u64;
+    d.rate.set_inv_rate(inverse);
+    for _ in 0..40 {
+        b.push(0, &d);
+    }
+    b.ring(0);
+    assert!(b.drain(1_000_000_000));
+    let sent = &b.mac.sent;
+    let (first, last) = (&sent[0], &sent[sent.len() - 1]);
+    let span = (last.0.0 - first.0.0) as f64;
+    let bytes: usize = sent.iter().map(|(_, f)| f.len()).sum::<usize>() - last.1.len();
+    let exact = bytes as f64 * rate;
+    // The last segment of a burst is shorter, so it is whole sooner by its beats.
+    let ends = (first.1.len() - last.1.len()) as f64;
+    let error = (span - exact).abs() - ends;
+    assert!(error / exact < 1e-6, "{span} instead of {exact}");
+}
+
+/// A launch time holds back the first segment of its burst and nothing else.
+pub fn launch_times<N: Nic>(nic: N) {
+    let mut b = bench(nic);
+    b.enable_tx(0, 8, 9);
+    let data = payload(5, 2_000);
+    let mut expected = Vec::new();
+    for (cookie, (flow, launch)) in [(1, 50_000u64), (2, 20_000), (1, 80_000), (2, 10_000)]
+        .iter()
+        .enumerate()
+    {
+        let header = tcp4_header(*flow);
+        let post = Post {
+            flow_slot: *flow,
+            launch: Some(*launch),
+            ..tso(&header, &data, 1_000, cookie as u16)
+        };
+        let d = b.place(&post);
+        b.push(0, &d);
+        // A launch in the past of the flow's order does not overtake.
+        expected.push(if cookie == 3 { 20_000 } else { *launch });
+    }
+    b.ring(0);
+    assert!(b.drain(1_000_000));
+    let c = b.completions(0);
+    assert_eq!(c.len(), 4);
+    for c in c {
+        let launch = expected[usize::from(c.status.cookie())];
+        let late = c.first_departure.saturating_sub(launch);
+        assert!(c.first_departure >= launch && late < 2_000, "{c:?}");
+    }
+    // Beyond the horizon.
+    b.write(global::HORIZON.offset, 1_000);
+    let header = tcp4_header(1);
+    let post = Post {
+        flow_slot: 1,
+        launch: Some(b.nic.now().0 + 100_000),
+        ..tso(&header, &data, 1_000, 9)
+    };
+    let d = b.place(&post);
+    b.push(0, &d);
+    b.ring(0);
+    assert!(b.drain(1_000_000));
+    let c = b.completions(0);
+    assert_eq!(c[0].status.status(), Status::BeyondHorizon.code());
+}
+
+/// Queues share the wire by their quanta.
+pub fn fairness<N: Nic>(nic: N) {
+    let mut b = bench(nic);
+    let quanta = [1_514u32, 3_028, 1_514, 9_000];
+    let sizes = [1_448usize, 500, 8_948, 1_448];
+    for q in 0..4 {
+        b.enable_tx(q, 8, 9);
+        b.write_queue(q, queue::TX_QUANTUM, quanta[q]);
+        let header = tcp4_header(q as u16);
+        let data = payload(q as u32, 200_000);
+        let mut d = b.place(&tso(&header, &data, sizes[q], 0));
+        for i in 0..20 {
+            d.burst.set_cookie(i);
+            b.push(q, &d);
+        }
+    }
+    for q in 0..4 {
+        b.ring(q);
+    }
+    // While all have work: the fastest has 4 MB for more than half of the wire.
+    let end = Ticks(600_000);
+    b.run_to(end);
+    let mut fair = Fairness::new(&quanta, 9_014);
+    for (at, f) in &b.mac.sent {
+        if *at > Ticks(10_000) {
+            fair.served(usize::from(source_port(f) - 40_000), f.len());
+        }
+    }
+    fair.check().unwrap();
+    // The wire was never idle: 8 bytes a tick.
+    let bytes: usize = b.mac.sent.iter().map(|(_, f)| f.len()).sum();
+    assert!(bytes as u64 > end.0 * 8 * 9 / 10, "{bytes} bytes");
+}
+
+/// A queue's own rate holds for all its flows together, and other queues are free.
+pub fn queue_rate<N: Nic>(nic: N) {
+    let mut b = bench(nic);
+    b.write(global::LATENESS_DEBT.offset, 0);
+    for q in 0..2 {
+        b.enable_tx(q, 8, 9);
+    }
+    let inverse = 3u64 << 28;
+    b.set_queue_rate(0, inverse);
+    let data = payload(1, 50_000);
+    for q in 0..2u16 {
+        for slot in 0..2 {
+            let header = tcp4_header(q * 2 + slot);
+            let mut d = b.place(&tso(&header, &data, 1_448, 0));
+            // Slot 0 is every queue's own; other slots are one flow each.
+            d.burst.set_flow_slot(if slot == 0 { 0 } else { 1 + q });
+            b.push(q.into(), &d);
+        }
+    }
+    b.ring(0);
+    b.ring(1);
+    assert!(b.drain(10_000_000));
+    let of = |q: u16| {
+        let mine = |f: &Vec<u8>| (source_port(f) - 40_000) / 2 == q;
+        let sent = b.mac.sent.iter().filter(|(_, f)| mine(f));
+        sent.map(|(at, f)| Departure {
+            at: *at,
+            wire_bytes: f.len() as u64,
+        })
+        .collect::<Vec<_>>()
+    };
+    let (slow, fast) = (of(0), of(1));
+    window_bound(&slow, inverse, 1_500).unwrap();
+    assert!(fast[fast.len() - 1].at < Ticks(40_000));
+    assert!(slow[slow.len() - 1].at > Ticks(280_000));
+}
+
+/// Random bursts, some of them bad, some reads failing: every byte completes once.
+pub fn conservation<N: Nic>(nic: N, bursts: u32, seed: u64) {
+    let mut b = bench(nic);
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let queues = b.read(global::QUEUES.offset).min(4) as usize;
+    let slots = b.read(global::FLOW_SLOTS.offset).min(32) as u16;
+    for q in 0..queues {
+        b.enable_tx(q, 6, 7);
+    }
+    let area = payload(seed as u32, 66_000);
+    // Prepared bursts of all kinds; the posts vary slot and rate.
+    let mut prepared = Vec::new();
+    for i in 0..200 {
+        let kind = match i % 8 {
+            0 => Kind::Csum,
+            1 => Kind::Raw,
+            _ => Kind::Tso,
+        };
+        let len = match i % 5 {
+            0 => rng.random_range(0..100),
+            1 => rng.random_range(0..60_000),
+            _ => rng.random_range(0..9_000),
+        };
+        let len = if kind == Kind::Tso { len } else { len % 1_500 };
+        let mss = rng.random_range(100..2_000);
+        let cuts: Vec<usize> = (0..rng.random_range(0..16))
+            .map(|_| rng.random_range(1..400))
+            .collect();
+        let header = tcp4_header(i as u16);
+        let mut d = b.place(&Post {
+            layout: tcp4_layout(kind, mss),
+            cuts: &cuts,
+            ..tso(&header, &area[..len], mss, 0)
+        });
+        match i % 50 {
+            7 => d.control.set_mss(0),
+            17 => d.header_addr = 0x1000,
+            27 => d.frag0_addr = 0x1000,
+            _ => {}
+        }
+        prepared.push(d);
+    }
+    let mut ledger = Ledger::new(queues);
+    let mut outstanding: Vec<VecDeque<u16>> = vec![VecDeque::new(); queues];
+    let mut posted = 0;
+    while posted < bursts || outstanding.iter().any(|o| !o.is_empty()) {
+        for (q, open) in outstanding.iter_mut().enumerate() {
+            let n = rng.random_range(0..8);
+            for _ in 0..n {
+                if open.len() >= 62 || posted >= bursts {
+                    break;
+                }
+                let mut d = prepared[rng.random_range(0..prepared.len())];
+                let cookie = (posted % 50_000) as u16;
+                d.burst.set_cookie(cookie);
+                d.burst.set_flow_slot(rng.random_range(0..slots));
+                d.rate.set_inv_rate(rng.random_range(0..1u64 << 29));
+                b.push(q, &d);
+                ledger.queued(q, cookie, &d);
+                open.push_back(cookie);
+                posted += 1;
+            }
+            b.ring(q);
+        }
+        let until = b.nic.now() + Ticks(rng.random_range(1..3_000));
+        b.run_to(until);
+        collect(&mut b, &mut ledger, &mut outstanding);
+        assert!(b.nic.now() < Ticks(100_000_000_000), "it hangs");
+    }
+    ledger.drained().unwrap();
+    let frames = b.mac.sent.len() as u64;
+    let bytes: usize = b.mac.sent.iter().map(|(_, f)| f.len()).sum();
+    assert_eq!(ledger.completed(), (frames, bytes as u64));
+    assert_eq!(b.counter(global::TX_FRAMES), frames);
+    assert_eq!(b.counter(global::TX_BYTES), bytes as u64);
+    assert_eq!(b.counter(global::TX_BURSTS), u64::from(bursts));
+    assert!(b.counter(global::TX_ERRORS) > 0, "the bad ones were met");
+    // Nothing is left behind.
+    assert_eq!(b.read(global::STATUS.offset), 1);
+}
+
+fn collect<N: Nic>(b: &mut Bench<N>, ledger: &mut Ledger, outstanding: &mut [VecDeque<u16>]) {
+    for (q, open) in outstanding.iter_mut().enumerate() {
+        for c in b.completions(q) {
+            ledger.complete(q, &c).unwrap();
+            open.retain(|cookie| *cookie != c.status.cookie());
+        }
+    }
+}
+
+/// Receive: buffers of any size, frames over several, a ring that runs dry, frames
+/// that are too long or bad.
+pub fn receive<N: Nic>(nic: N) {
+    let mut b = bench(nic);
+    b.enable_rx(0, 6, 7);
+    for i in 0..128 {
+        b.write(global::RSS_TABLE.offset + 4 * i, 0);
+    }
+    let mut rng = Pcg64Mcg::seed_from_u64(9);
+    let buffers: Vec<u64> = (0..64).map(|_| b.alloc(2_048, 64)).collect();
+    let mut posted: VecDeque<(u16, u16)> = VecDeque::new();
+    let mut cookie = 0u16;
+    let (mut received, mut sent) = (0u64, 0u64);
+    for round in 0..300 {
+        while posted.len() < 30 && round % 6 == 0 {
+            let bytes = [64, 256, 1_024, 2_048][rng.random_range(0..4)];
+            b.push_buffer(0, buffers[usize::from(cookie % 64)], bytes, cookie);
+            posted.push_back((cookie, bytes));
+            cookie += 1;
+        }
+        b.ring_rx(0);
+        b.run_to(b.nic.now() + Ticks(1_000));
+        let mut frames = Vec::new();
+        let mut at = b.nic.now() + Ticks(1);
+        for i in 0..rng.random_range(0..4u32) {
+            let len = [60, 61, 1_514, 4_000][rng.random_range(0..4)];
+            let frame = payload(round * 10 + i, len);
+            b.arrive(at, &frame, false);
+            frames.push((at, frame));
+            at += Ticks(600);
+        }
+        sent += frames.len() as u64;
+        b.run_to(at + Ticks(3_000));
+        let mut completions: VecDeque<_> = b.rx_completions(0).into();
+        for (at, frame) in frames {
+            let Some(first) = completions.front() else {
+                continue;
+            };
+            if first.arrival != at.0 {
+                // This one was dropped.
+                continue;
+            }
+            received += 1;
+            let mut data = Vec::new();
+            loop {
+                let c = completions.pop_front().expect("the end of the frame");
+                let (cookie, bytes) = posted.pop_front().expect("a buffer");
+                assert_eq!(c.status.cookie(), cookie, "in ring order");
+                assert!(c.status.bytes() <= bytes);
+                assert_eq!(c.status.sop() == 1, data.is_empty());
+                let addr = buffers[usize::from(cookie % 64)];
+                data.extend(b.peek(addr, c.status.bytes().into()));
+                if c.status.eop() == 1 {
+                    assert_eq!(usize::from(c.hash.frame_len()), frame.len());
+                    break;
+                }
+                assert_eq!(c.status.bytes(), bytes, "full unless last");
+            }
+            assert_eq!(data, frame);
+        }
+        assert!(completions.is_empty());
+    }
+    assert_eq!(b.counter(global::RX_FRAMES), sent);
+    let dropped = b.counter(global::RX_NO_BUFFER);
+    assert_eq!(received + dropped, sent);
+    assert!(dropped > 0 && received > dropped, "{received} of {sent}");
+    // Too long, and bad.
+    let at = b.nic.now() + Ticks(10);
+    b.arrive(at, &payload(1, 20_000), false);
+    b.arrive(at + Ticks(3_000), &payload(1, 100), true);
+    b.run_to(at + Ticks(10_000));
+    assert_eq!(b.counter(global::RX_ERRORS), 2);
+    // A doorbell beyond the ring.
+    use tsonic_regs::registers::{doorbell, doorbell_offset};
+    b.write(doorbell_offset(0, doorbell::RX_TAIL), 64);
+    assert!(b.drain(100_000));
+    let c = b.rx_completions(0);
+    let last = c.last().expect("an error completion");
+    assert_eq!(last.status.status(), Status::DoorbellOutOfRange.code());
+    assert_eq!(last.status.cookie(), COOKIE_NONE);
+}

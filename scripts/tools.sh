@@ -103,6 +103,7 @@ fpga() {
     for package in "$work"/apt/archives/*.deb; do
         dpkg -x "$package" "$work/tree/root"
     done
+<<<<<<< Updated upstream
     # A release without a merged /usr in one package and with it in another.
     local loader
     loader=$(cd "$work/tree/root" && find . -name 'ld-linux*.so.*' \( -type f -o -type l \) | head -1)
@@ -118,6 +119,32 @@ PYTHONHOME=\$root/usr; export PYTHONHOME
 exec "\$root/$loader" --argv0 "\$root/usr/bin/$tool" --library-path "\$root/usr/lib/$triple:\$root/lib/$triple" "\$root/usr/bin/$tool" "\$@"
 WRAPPER
         chmod +x "$work/tree/bin/$tool"
+=======
+    # The tools find their data from /proc/self/exe, which is the loader: it goes
+    # where they would be. The tools themselves step aside for their wrappers,
+    # because yosys calls yosys-abc by that path too.
+    local loader bin=$work/tree/root/usr/bin
+    loader=$(find "$work/tree/root" -path '*/usr/*' -name 'ld-linux*.so.*' -type f | head -1)
+    [ -n "$loader" ] || die "no dynamic loader among the packages"
+    cp "$loader" "$bin/loader"
+    local tool
+    for tool in yosys yosys-abc nextpnr-ecp5 ecppack ecpunpack ecpbram; do
+        [ -e "$bin/$tool" ] || continue
+        mv "$bin/$tool" "$bin/$tool.real"
+        # nextpnr looks for its chip data under a fixed path of the same length as
+        # the path of a file descriptor that the wrapper opens for it.
+        LC_ALL=C sed -i 's|/usr/share/nextpnr/|/proc/self/fd/9////|g' "$bin/$tool.real"
+        cat > "$bin/$tool" << WRAPPER
+#!/bin/sh
+bin=\$(dirname "\$(readlink -f "\$0")")
+usr=\$(dirname "\$bin")
+PYTHONHOME=\$usr; export PYTHONHOME
+exec 9< "\$usr/share/nextpnr"
+exec "\$bin/loader" --argv0 "\$bin/$tool" --library-path "\$usr/lib/$triple" "\$bin/$tool.real" "\$@"
+WRAPPER
+        chmod +x "$bin/$tool"
+        ln -s "../root/usr/bin/$tool" "$work/tree/bin/$tool"
+>>>>>>> Stashed changes
     done
     for package in "${FPGA_PACKAGES[@]}"; do
         dpkg-deb -W --showformat '${Package} ${Version}\n' "$work/apt/archives/${package}"_*.deb

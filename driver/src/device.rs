@@ -24,8 +24,6 @@ const IOVA_BASE: u64 = 1 << 32;
 const IOVA_STEP: u64 = 1 << 21;
 /// Longest wait for a reset or for a queue to drain, on the device's clock.
 pub(crate) const WAIT: Nanos = Nanos::from_millis(100);
-/// Steps in which it is waited.
-pub(crate) const WAIT_STEPS: u64 = 1_000;
 
 /// An open device. Dropping it resets the function and unmaps all memory.
 #[derive(Debug)]

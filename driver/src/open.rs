@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opening: is it ours, do we speak its contract, what can it do.
 
-use crate::device::{BAR, WAIT, WAIT_STEPS};
+use crate::device::{BAR, WAIT};
 use crate::error::DriverError;
+use std::mem;
 use tsonic_pci::PciFunction;
 use tsonic_regs::limits::{FLOW_SLOTS_MAX, PAYLOAD_MAX, QUEUES_MAX};
 use tsonic_regs::registers::{Control, Features, Register, global};
 use tsonic_regs::{CONTRACT_VERSION, MAGIC};
-use tsonic_types::{Nanos, TickRate};
+use tsonic_types::{Nanos, TickRate, Ticks};
 
+/// Steps in which is waited.
+const WAIT_STEPS: u64 = 1_000;
+/// Waits in a row, without the clock moving, after which it is taken to stand.
+const STUCK_MAX: u32 = 100_000;
 /// What a read of a device that is not there gives.
 const ALL_ONES: u32 = u32::MAX;
 
@@ -61,17 +66,39 @@ fn check_version(device: u32, driver: u32) -> Result<(), DriverError> {
 
 pub(crate) fn await_reset<F: PciFunction>(function: &mut F) -> Result<(), DriverError> {
     let rate = read_tick_rate(function)?;
-    let start = rate.to_nanos(function.now());
-    for step in 0..=WAIT_STEPS {
-        if Control(read(function, global::CONTROL)?).reset() == 0 {
-            return Ok(());
-        }
-        let due = start + Nanos(WAIT.0 / WAIT_STEPS * (step + 1));
-        function.wait(Some(rate.to_ticks_ceil(due)))?;
+    let done = poll(function, rate, WAIT, |function| {
+        Ok(Control(read(function, global::CONTROL)?).reset() == 0)
+    })?;
+    if done {
+        return Ok(());
     }
     Err(DriverError::ResetTimedOut {
         millis: WAIT.as_millis(),
     })
+}
+
+/// Asks `ready` again and again until it is; false when `timeout` has passed on the
+/// device's clock, or when that clock stands still.
+pub(crate) fn poll<F: PciFunction>(
+    function: &mut F,
+    rate: TickRate,
+    timeout: Nanos,
+    mut ready: impl FnMut(&mut F) -> Result<bool, DriverError>,
+) -> Result<bool, DriverError> {
+    let step = rate.to_ticks_ceil(Nanos(timeout.0 / WAIT_STEPS)) + Ticks(1);
+    let mut now = function.now();
+    let end = now + rate.to_ticks_ceil(timeout);
+    let mut stuck = 0;
+    while !ready(function)? {
+        if now >= end || stuck > STUCK_MAX {
+            return Ok(false);
+        }
+        // Returns early for completions of any queue.
+        function.wait(Some((now + step).min(end)))?;
+        let before = mem::replace(&mut now, function.now());
+        stuck = if now > before { 0 } else { stuck + 1 };
+    }
+    Ok(true)
 }
 
 fn read_tick_rate<F: PciFunction>(function: &mut F) -> Result<TickRate, DriverError> {

@@ -2,9 +2,10 @@
 //! Queues of an open device: set up, drained, reset alone, closed.
 
 use crate::burst::{TxBuild, TxCompletion};
-use crate::device::{Device, WAIT, WAIT_STEPS};
+use crate::device::{Device, WAIT};
 use crate::error::DriverError;
 use crate::flow::FlowTable;
+use crate::open::poll;
 use crate::rx::{BUFFER_MIN, RxConfig, RxMemory, RxQueue};
 use crate::tx::{ENTRY_BYTES, TxConfig, TxMemory, TxQueue, bursts_max};
 use tsonic_pci::{DmaPermission, PciFunction};
@@ -172,19 +173,11 @@ impl<F: PciFunction> Device<F> {
         timeout: Nanos,
         each: &mut impl FnMut(&TxCompletion),
     ) -> Result<bool, DriverError> {
-        let start = self.now();
-        let step = Nanos((timeout.0 / WAIT_STEPS).max(1));
-        let mut due = start;
-        for _ in 0..=WAIT_STEPS {
+        let ready = |_: &mut F| {
             tx.reap(flows, usize::MAX, &mut *each);
-            if tx.outstanding() == 0 {
-                return Ok(true);
-            }
-            due += step;
-            self.wait(Some(due))?;
-        }
-        tx.reap(flows, usize::MAX, &mut *each);
-        Ok(tx.outstanding() == 0)
+            Ok(tx.outstanding() == 0)
+        };
+        poll(&mut self.function, self.info.ticks, timeout, ready)
     }
 
     /// Turns an empty transmit queue on again, with its rings at their start.

@@ -519,6 +519,23 @@ fn draining_waits_for_every_burst_and_gives_up_in_time() {
 }
 
 #[test]
+fn waits_that_end_early_do_not_shorten_a_timeout() {
+    let mut r = rig();
+    r.post(5).unwrap();
+    r.fake.interrupt_every(7);
+    let before = r.device.now();
+    let timeout = Nanos::from_millis(3);
+    let drained = r.device.drain_tx(&mut r.tx, &mut r.flows, timeout, |_| ());
+    assert!(drained.is_err());
+    let waited = r.device.now().since(before);
+    assert!(waited >= timeout && waited.0 < timeout.0 + 100, "{waited}");
+    // A clock that stands still does not hold us for ever.
+    r.fake.interrupt_every(0);
+    let drained = r.device.drain_tx(&mut r.tx, &mut r.flows, timeout, |_| ());
+    assert!(drained.is_err());
+}
+
+#[test]
 fn a_queue_is_reset_alone() {
     let mut r = rig();
     for i in 0..6 {

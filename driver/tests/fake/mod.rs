@@ -43,6 +43,8 @@ struct Inner {
     /// CONTROL reads as resetting for so many reads.
     resetting: usize,
     unmap_fails: bool,
+    /// What a wait does to the clock, if not what it is asked to.
+    wait_ticks: Option<u64>,
 }
 
 /// The function, and the test's handle to it.
@@ -107,6 +109,11 @@ impl Fake {
 
     pub fn fail_unmaps(&self) {
         self.0.borrow_mut().unmap_fails = true;
+    }
+
+    /// Waits end after so many ticks, as if for a completion.
+    pub fn interrupt_every(&self, ticks: u64) {
+        self.0.borrow_mut().wait_ticks = Some(ticks);
     }
 
     pub fn resets(&self) -> usize {
@@ -361,6 +368,10 @@ impl PciFunction for Fake {
 
     fn wait(&mut self, deadline: Option<Ticks>) -> Result<Wake, BusError> {
         let mut i = self.0.borrow_mut();
+        if let Some(ticks) = i.wait_ticks {
+            i.now += ticks;
+            return Ok(Wake::Completion);
+        }
         match deadline {
             Some(t) => {
                 i.now = i.now.max(t.0);

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Arbiter of the memory port: who reads, who writes.
+//!
+//! Reads: round robin over the clients, request by request; a FIFO of who asked
+//! leads each word back, in order. A client's `ready` back-presses the port, so a
+//! client that is not always ready must not wait for another one's read.
+//!
+//! Writes: round robin over the writers, a whole request at a time: once its
+//! first beat is offered, a writer keeps the port until its last beat is taken.
+//!
+//! Requests and beats pass through a register (skid buffer) each way, so the
+//! port's paths begin and end in registers.
+
+use crate::prelude::*;
+
+/// Clients that read.
+pub const READERS: usize = 4;
+/// Clients that write.
+pub const WRITERS: usize = 3;
+/// log2 of the read requests under way.
+pub const READS_LOG2: usize = 7;
+
+/// A read request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, LogicStruct)]
+#[allow(missing_docs)] // The derive writes undocumented accessors.
+pub struct ReadRequest {
+    addr: Bits<64>,
+    len: Bits<13>,
+}
+
+/// A word of a read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, LogicStruct)]
+#[allow(missing_docs)]
+pub struct ReadWord {
+    data: Bits<64>,
+    last: Bit,
+    err: Bit,
+}
+
+/// A beat of a write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, LogicStruct)]
+#[allow(missing_docs)]
+pub struct WriteBeat {
+    addr: Bits<64>,
+    data: Bits<64>,
+    strb: Bits<8>,
+    last: Bit,
+}
+
+/// The arbiter. Readers by number: 0 descriptors, 1 continuation lists, 2
+/// payload, 3 receive. Writers: 0 transmit completions, 1 receive, 2 budgets.
+#[derive(LogicBlock, Default)]
+pub struct Memory {
+    /// Clock.
+    pub clock: Signal<In, Clock>,
+
+    /// Clients' read requests.
+    pub req_valid: [Signal<In, bool>; READERS],
+    /// Taken.
+    pub req_ready: [Signal<Out, bool>; READERS],
+    /// Address.
+    pub req_addr: [Signal<In, Bits<64>>; READERS],
+    /// Bytes.
+    pub req_len: [Signal<In, Bits<13>>; READERS],
+    /// A word for a client.
+    pub data_valid: [Signal<Out, bool>; READERS],
+    /// It takes it.
+    pub data_ready: [Signal<In, bool>; READERS],
+    /// The word, for whomever it is.
+    pub data: Signal<Out, Bits<64>>,
+    /// Last of its request.
+    pub data_last: Signal<Out, bool>,
+    /// The request failed.
+    pub data_err: Signal<Out, bool>,
+
+    /// Clients' write beats.
+    pub write_valid: [Signal<In, bool>; WRITERS],
+    /// Taken.
+    pub write_ready: [Signal<Out, bool>; WRITERS],
+    /// Address.
+    pub write_addr: [Signal<In, Bits<64>>; WRITERS],
+    /// Data.
+    pub write_data: [Signal<In, Bits<64>>; WRITERS],
+    /// Byte enables.
+    pub write_strb: [Signal<In, Bits<8>>; WRITERS],
+    /// Last beat of the request.
+    pub write_last: [Signal<In, bool>; WRITERS],
+
+    /// Port: read request.
+    pub rd_req_valid: Signal<Out, bool>,
+    /// Taken.
+    pub rd_req_ready: Signal<In, bool>,
+    /// Address.
+    pub rd_req_addr: Signal<Out, Bits<64>>,
+    /// Bytes.
+    pub rd_req_len: Signal<Out, Bits<13>>,
+    /// Port: word of a read.
+    pub rd_valid: Signal<In, bool>,
+    /// Taken.
+    pub rd_ready: Signal<Out, bool>,
+    /// Data.
+    pub rd_data: Signal<In, Bits<64>>,
+    /// Last of its request.
+    pub rd_last: Signal<In, bool>,
+    /// The request failed.
+    pub rd_err: Signal<In, bool>,
+    /// Port: beat of a write.
+    pub wr_valid: Signal<Out, bool>,
+    /// Taken.
+    pub wr_ready: Signal<In, bool>,
+    /// Address.
+    pub wr_addr: Signal<Out, Bits<64>>,
+    /// Data.
+    pub wr_data: Signal<Out, Bits<64>>,
+    /// Byte enables.
+    pub wr_strb: Signal<Out, Bits<8>>,
+    /// Last beat of the request.
+    pub wr_last: Signal<Out, bool>,
+    /// No request is under way.
+    pub idle: Signal<Out, bool>,
+
+    requests: Skid<ReadRequest>,
+    words: Skid<ReadWord>,
+    beats: Skid<WriteBeat>,
+    owners: Fifo<Bits<2>, READS_LOG2>,
+    owner: Fifo<Bits<2>, 1>,
+    reader: RoundRobin<READERS, 2>,
+    writer: RoundRobin<WRITERS, 2>,
+    last_reader: DFF<Bits<2>>,
+    last_writer: DFF<Bits<2>>,
+    writing: DFF<Bit>,
+    asking: PackArray<1, READERS, READERS>,
+    offering: PackArray<1, WRITERS, WRITERS>,
+
+    ask: Signal<Local, Bit>,
+    asked: Signal<Local, Bit>,
+    who: Signal<Local, Bits<2>>,
+    whose: Signal<Local, Bits<2>>,
+    write_who: Signal<Local, Bits<2>>,
+    write_some: Signal<Local, Bit>,
+    word_taken: Signal<Local, Bit>,
+    word_there: Signal<Local, Bit>,
+    last_word: Signal<Local, Bit>,
+    last_beat: Signal<Local, Bit>,
+}
+
+impl Logic for Memory {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, clock, last_reader, last_writer, writing);
+        clock!(self, clock, requests, words, beats, owners, owner);
+        self.requests.flush.next = false;
+        self.words.flush.next = false;
+        self.beats.flush.next = false;
+        self.owners.flush.next = false;
+        self.owner.flush.next = false;
+
+        // Read requests.
+        for i in 0..READERS {
+            self.asking.i[i].next = 0.into();
+            if self.req_valid[i].val() {
+                self.asking.i[i].next = 1.into();
+            }
+        }
+        self.reader.requests.next = self.asking.out.val();
+        self.reader.last.next = self.last_reader.q.val();
+        self.who.next = self.reader.index.val();
+        self.ask.next = self.reader.found.val() & self.owners.write_ready.val();
+        self.asked.next = self.ask.val() & self.requests.in_ready.val();
+        self.requests.in_valid.next = self.ask.val();
+        self.requests.in_data.next.addr = 0.into();
+        self.requests.in_data.next.len = 0.into();
+        for i in 0..READERS {
+            self.req_ready[i].next = false;
+            if self.who.val().index() == i {
+                self.requests.in_data.next.addr = self.req_addr[i].val();
+                self.requests.in_data.next.len = self.req_len[i].val();
+                self.req_ready[i].next = self.asked.val();
+            }
+        }
+        self.owners.write_valid.next = self.asked.val();
+        self.owners.write_data.next = self.who.val();
+        if self.asked.val() {
+            self.last_reader.d.next = self.who.val();
+        }
+        self.rd_req_valid.next = self.requests.out_valid.val();
+        self.rd_req_addr.next = self.requests.out_data.val().addr;
+        self.rd_req_len.next = self.requests.out_data.val().len;
+        self.requests.out_ready.next = self.rd_req_ready.val();
+
+        // Words that come back.
+        self.owner.write_valid.next = self.owners.read_valid.val();
+        self.owner.write_data.next = self.owners.read_data.val();
+        self.owners.read_ready.next = self.owner.write_ready.val();
+        self.words.in_valid.next = self.rd_valid.val();
+        self.words.in_data.next.data = self.rd_data.val();
+        self.words.in_data.next.last = self.rd_last.val();
+        self.words.in_data.next.err = self.rd_err.val();
+        self.rd_ready.next = self.words.in_ready.val();
+        self.whose.next = self.owner.read_data.val();
+        self.word_there.next = self.words.out_valid.val() & self.owner.read_valid.val();
+        self.word_taken.next = false;
+        for i in 0..READERS {
+            self.data_valid[i].next = false;
+            if self.whose.val().index() == i {
+                self.data_valid[i].next = self.word_there.val();
+                self.word_taken.next = self.word_there.val() & self.data_ready[i].val();
+            }
+        }
+        self.data.next = self.words.out_data.val().data;
+        self.last_word.next = self.words.out_data.val().last;
+        self.data_last.next = self.last_word.val();
+        self.data_err.next = self.words.out_data.val().err;
+        self.words.out_ready.next = self.word_taken.val();
+        self.owner.read_ready.next = self.word_taken.val() & self.last_word.val();
+
+        // Writes.
+        for i in 0..WRITERS {
+            self.offering.i[i].next = 0.into();
+            if self.write_valid[i].val() {
+                self.offering.i[i].next = 1.into();
+            }
+        }
+        self.writer.requests.next = self.offering.out.val();
+        self.writer.last.next = self.last_writer.q.val();
+        self.write_who.next = self.writer.index.val();
+        self.write_some.next = self.writer.found.val();
+        if self.writing.q.val() {
+            self.write_who.next = self.last_writer.q.val();
+            self.write_some.next = true;
+        }
+        self.beats.in_valid.next = false;
+        self.beats.in_data.next.addr = 0.into();
+        self.beats.in_data.next.data = 0.into();
+        self.beats.in_data.next.strb = 0.into();
+        self.beats.in_data.next.last = false;
+        self.last_beat.next = false;
+        for i in 0..WRITERS {
+            self.write_ready[i].next = false;
+            if self.write_who.val().index() == i {
+                self.beats.in_valid.next = self.write_some.val() & self.write_valid[i].val();
+                self.beats.in_data.next.addr = self.write_addr[i].val();
+                self.beats.in_data.next.data = self.write_data[i].val();
+                self.beats.in_data.next.strb = self.write_strb[i].val();
+                self.beats.in_data.next.last = self.write_last[i].val();
+                self.last_beat.next = self.write_last[i].val();
+                self.write_ready[i].next = self.write_some.val() & self.beats.in_ready.val();
+                if self.write_some.val() & self.write_valid[i].val() & self.beats.in_ready.val() {
+                    self.writing.d.next = !self.last_beat.val();
+                    self.last_writer.d.next = self.write_who.val();
+                }
+            }
+        }
+        self.wr_valid.next = self.beats.out_valid.val();
+        self.wr_addr.next = self.beats.out_data.val().addr;
+        self.wr_data.next = self.beats.out_data.val().data;
+        self.wr_strb.next = self.beats.out_data.val().strb;
+        self.wr_last.next = self.beats.out_data.val().last;
+        self.beats.out_ready.next = self.wr_ready.val();
+
+        self.idle.next = !self.requests.out_valid.val()
+            & !self.words.out_valid.val()
+            & !self.beats.out_valid.val()
+            & self.owners.empty.val()
+            & self.owner.empty.val();
+    }
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The driver's queues as the ports that the engine wants.
+//!
+//! Thin on purpose: identities and units are the same on both sides, so what is
+//! left is to turn chunk references into addresses, and to keep an error of the
+//! bus until the loop can see it.
+
+use tsonic_driver::{ChecksumVerdict, Kind, RSS_KEY_DEFAULT, Status};
+use tsonic_driver::{
+    ChunkMap, Device, DriverError, FlowTable, Fragment, PostError as DriverPostError, RxConfig,
+    RxQueue, TxBurst, TxConfig, TxQueue,
+};
+use tsonic_pci::PciFunction;
+use tsonic_tcp::port::FRAGMENTS_MAX;
+use tsonic_tcp::{
+    Burst, BurstKind, Checksum, ChunkId, ChunkPool, ChunkRef, PostError, QueueState, RxMeta,
+    RxPort, TxCompletion, TxLimits, TxPort,
+};
+use tsonic_types::{FlowSlot, QueueId};
+
+/// The driver's chunk pool, as the engine's.
+#[derive(Debug)]
+pub struct Pool(tsonic_driver::ChunkPool);
+
+impl Pool {
+    /// Wraps the driver's pool.
+    pub fn new(pool: tsonic_driver::ChunkPool) -> Pool {
+        Pool(pool)
+    }
+
+    /// Where the chunks lie for the device.
+    pub fn map(&self) -> ChunkMap {
+        self.0.map()
+    }
+}
+
+impl ChunkPool for Pool {
+    fn chunk_bytes(&self) -> usize {
+        self.0.chunk_bytes()
+    }
+    fn allocate(&mut self) -> Option<ChunkId> {
+        self.0.allocate().map(ChunkId)
+    }
+    fn write(&mut self, chunk: ChunkId, offset: u32, bytes: &[u8]) {
+        self.0.write(chunk.0, offset, bytes);
+    }
+    fn read(&self, range: ChunkRef, out: &mut [u8]) {
+        self.0.read(range.chunk.0, range.offset, out);
+    }
+    fn retain(&mut self, chunk: ChunkId) {
+        self.0.retain(chunk.0);
+    }
+    fn release(&mut self, chunk: ChunkId) {
+        self.0.release(chunk.0);
+    }
+    fn available(&self) -> usize {
+        self.0.available()
+    }
+}
+
+/// How a NIC's queues are set up.
+#[derive(Clone, Debug, Default)]
+pub struct NicConfig {
+    /// Transmit queues to open; `None`: all that the device has.
+    pub queues: Option<u16>,
+    /// Each transmit queue.
+    pub tx: TxConfig,
+    /// Each receive queue.
+    pub rx: RxConfig,
+}
+
+/// An open device with its queues.
+#[derive(Debug)]
+pub struct Nic<F: PciFunction> {
+    device: Device<F>,
+    tx: Vec<TxQueue>,
+    rx: Vec<RxQueue>,
+    flows: FlowTable,
+    chunks: ChunkMap,
+    limits: TxLimits,
+    fault: Option<DriverError>,
+    /// Queue whose turn it is, so that none starves another under a budget.
+    next_rx: usize,
+}
+
+impl<F: PciFunction> Nic<F> {
+    /// Opens queues on `device`, spreads received flows over them, and starts it.
+    ///
+    /// # Errors
+    /// [`DriverError`].
+    pub fn start(
+        mut device: Device<F>,
+        config: &NicConfig,
+        chunks: ChunkMap,
+    ) -> Result<Nic<F>, DriverError> {
+        let info = *device.info();
+        let queues = config.queues.unwrap_or(info.queues);
+        let mut tx = Vec::with_capacity(usize::from(queues));
+        let mut rx = Vec::with_capacity(usize::from(queues));
+        for q in (0..queues).map(QueueId) {
+            tx.push(device.open_tx(q, config.tx)?);
+            rx.push(device.open_rx(q, config.rx)?);
+        }
+        if info.features.rss() == 1 {
+            device.set_rss(&RSS_KEY_DEFAULT, &Device::<F>::rss_round_robin(queues))?;
+        }
+        let flows = device.flow_table();
+        device.start()?;
+        let limits = TxLimits {
+            gso_max: info.max_payload,
+            gso_max_segs: u32::from(u16::MAX),
+            max_segment: info.max_segment,
+            fragments: FRAGMENTS_MAX,
+            queues,
+            paces: info.features.pacing() == 1,
+            tso: info.features.tso() == 1,
+        };
+        Ok(Nic {
+            device,
+            tx,
+            rx,
+            flows,
+            chunks,
+            limits,
+            fault: None,
+            next_rx: 0,
+        })
+    }
+
+    /// The device.
+    pub fn device(&mut self) -> &mut Device<F> {
+        &mut self.device
+    }
+
+    /// The transmit queues.
+    pub fn tx_queues(&self) -> &[TxQueue] {
+        &self.tx
+    }
+
+    /// The receive queues.
+    pub fn rx_queues(&self) -> &[RxQueue] {
+        &self.rx
+    }
+
+    /// What went wrong at the bus since the last call, if anything.
+    pub fn take_fault(&mut self) -> Option<DriverError> {
+        self.fault.take()
+    }
+
+    /// Gives freed receive buffers back to the device, a doorbell a queue.
+    pub fn refill(&mut self) {
+        for rx in &mut self.rx {
+            if let Err(e) = rx.flush(self.device.function()) {
+                self.fault = Some(e);
+            }
+        }
+    }
+}
+
+impl<F: PciFunction> TxPort for Nic<F> {
+    fn limits(&self) -> TxLimits {
+        self.limits
+    }
+
+    fn queue_state(&self, queue: QueueId) -> QueueState {
+        let free = self.tx.get(queue.index()).map_or(0, TxQueue::room);
+        QueueState { free, bql: None }
+    }
+
+    fn allocate_flow(&mut self) -> Option<FlowSlot> {
+        self.flows.allocate()
+    }
+
+    fn free_flow(&mut self, flow: FlowSlot) {
+        self.flows.release(flow);
+    }
+
+    fn post(&mut self, burst: &Burst<'_>) -> Result<(), PostError> {
+        let down = PostError::QueueDown(burst.queue);
+        let tx = self.tx.get_mut(burst.queue.index()).ok_or(down)?;
+        let mut fragments = [Fragment::default(); FRAGMENTS_MAX];
+        let refused = PostError::Refused(Status::TooManyFragments.code());
+        let places = fragments.get_mut(..burst.fragments.len()).ok_or(refused)?;
+        for (place, r) in places.iter_mut().zip(burst.fragments) {
+            let outside = PostError::Refused(Status::LengthMismatch.code());
+            *place = self
+                .chunks
+                .fragment(r.chunk.0, r.offset, r.len)
+                .ok_or(outside)?;
+        }
+        let posted = tx.post(
+            &mut self.flows,
+            &TxBurst {
+                kind: match burst.kind {
+                    BurstKind::Raw => Kind::Raw,
+                    BurstKind::Csum => Kind::Csum,
+                    BurstKind::Tso => Kind::Tso,
+                },
+                ipv6: burst.ipv6,
+                ip_id_fixed: burst.ip_id_fixed,
+                cwr_all: burst.cwr_all,
+                complete_now: burst.complete_now,
+                l2_len: burst.l2_len,
+                l3_len: burst.l3_len,
+                l4_len: burst.l4_len,
+                mss: burst.mss,
+                header: burst.header,
+                fragments: places,
+                flow: burst.flow,
+                rate: burst.rate,
+                launch: burst.launch,
+                token: burst.token,
+            },
+        );
+        posted.map_err(|e| match e {
+            DriverPostError::Backpressure(q) => PostError::Backpressure(q),
+            DriverPostError::QueueDown(q) => PostError::QueueDown(q),
+            DriverPostError::Refused(status) => PostError::Refused(status.code()),
+        })
+    }
+
+    fn flush(&mut self) {
+        for tx in &mut self.tx {
+            if let Err(e) = tx.flush(self.device.function()) {
+                self.fault = Some(e);
+            }
+        }
+    }
+}
+
+const fn verdict(v: ChecksumVerdict) -> Checksum {
+    match v {
+        ChecksumVerdict::None => Checksum::None,
+        ChecksumVerdict::Ok => Checksum::Ok,
+        ChecksumVerdict::Bad => Checksum::Bad,
+    }
+}
+
+impl<F: PciFunction> RxPort for Nic<F> {
+    fn reap<C: FnMut(&TxCompletion)>(&mut self, budget: usize, mut each: C) -> usize {
+        let mut left = budget;
+        for tx in &mut self.tx {
+            left -= tx.reap(&mut self.flows, left, |c| {
+                each(&TxCompletion {
+                    token: c.token,
+                    queue: c.queue,
+                    flow: c.flow,
+                    status: c.status_code,
+                    first_departure: c.first_departure,
+                    last_departure: c.last_departure,
+                    wire_bytes: c.wire_bytes,
+                    segments: c.segments,
+                    congested: c.congested,
+                    throttled: c.throttled,
+                    wake: c.wake,
+                });
+            });
+        }
+        budget - left
+    }
+
+    fn receive<C: FnMut(&[u8], &RxMeta)>(&mut self, budget: usize, mut each: C) -> usize {
+        let mut left = budget;
+        let queues = self.rx.len();
+        for turn in 0..queues {
+            let rx = &mut self.rx[(self.next_rx + turn) % queues];
+            left -= rx.receive(left, |frame, m| {
+                each(
+                    frame,
+                    &RxMeta {
+                        queue: m.queue,
+                        arrival: m.arrival,
+                        ip_checksum: verdict(m.ip_checksum),
+                        l4_checksum: verdict(m.l4_checksum),
+                        hash: m.hash,
+                    },
+                );
+            });
+        }
+        self.next_rx = (self.next_rx + 1) % queues.max(1);
+        self.refill();
+        budget - left
+    }
+}

@@ -8,10 +8,14 @@
 
 pub mod blocks;
 pub mod complete;
+pub mod csr;
 pub mod fetch;
 pub mod lint;
+pub mod memory;
+pub mod payload;
 pub mod primitives;
 pub mod receive;
+pub mod schedule;
 pub mod segment;
 pub mod verilog;
 pub mod words;

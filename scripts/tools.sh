@@ -103,23 +103,6 @@ fpga() {
     for package in "$work"/apt/archives/*.deb; do
         dpkg -x "$package" "$work/tree/root"
     done
-<<<<<<< Updated upstream
-    # A release without a merged /usr in one package and with it in another.
-    local loader
-    loader=$(cd "$work/tree/root" && find . -name 'ld-linux*.so.*' \( -type f -o -type l \) | head -1)
-    [ -n "$loader" ] || die "no dynamic loader among the packages"
-    loader=${loader#./}
-    local tool
-    for tool in yosys yosys-abc nextpnr-ecp5 ecppack ecpunpack ecpbram; do
-        [ -e "$work/tree/root/usr/bin/$tool" ] || continue
-        cat > "$work/tree/bin/$tool" << WRAPPER
-#!/bin/sh
-root=\$(dirname "\$(dirname "\$(readlink -f "\$0")")")/root
-PYTHONHOME=\$root/usr; export PYTHONHOME
-exec "\$root/$loader" --argv0 "\$root/usr/bin/$tool" --library-path "\$root/usr/lib/$triple:\$root/lib/$triple" "\$root/usr/bin/$tool" "\$@"
-WRAPPER
-        chmod +x "$work/tree/bin/$tool"
-=======
     # The tools find their data from /proc/self/exe, which is the loader: it goes
     # where they would be. The tools themselves step aside for their wrappers,
     # because yosys calls yosys-abc by that path too.
@@ -144,7 +127,6 @@ exec "\$bin/loader" --argv0 "\$bin/$tool" --library-path "\$usr/lib/$triple" "\$
 WRAPPER
         chmod +x "$bin/$tool"
         ln -s "../root/usr/bin/$tool" "$work/tree/bin/$tool"
->>>>>>> Stashed changes
     done
     for package in "${FPGA_PACKAGES[@]}"; do
         dpkg-deb -W --showformat '${Package} ${Version}\n' "$work/apt/archives/${package}"_*.deb

@@ -4,10 +4,11 @@
 mod segmenter;
 mod support;
 
-use segmenter::golden::Segment;
-use segmenter::{Bench, Burst, Kind, Pattern};
+use segmenter::bench::{Bench, Pattern};
+use segmenter::golden::{Burst, Kind, Segment};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use tsonic_hdl::segment::Segmenter;
 use tsonic_regs::limits::MAX_SEGMENT_DEFAULT;
 
 struct Row {
@@ -20,14 +21,14 @@ fn number(row: &Value, key: &str) -> usize {
     row[key].as_u64().unwrap_or_else(|| panic!("{key}")) as usize
 }
 
-/// The rows of `gso.json` that the default build takes.
-fn rows() -> Vec<Row> {
+/// The rows of `gso.json` with at most `most` payload bytes in a segment.
+fn rows(most: usize) -> Vec<Row> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors/gso.json");
     let text = std::fs::read_to_string(path).expect("the golden vectors");
     let json: Value = serde_json::from_str(&text).expect("JSON");
     let rows = json["vectors"].as_array().expect("rows");
     rows.iter()
-        .filter(|row| number(row, "max_payload") <= MAX_SEGMENT_DEFAULT)
+        .filter(|row| number(row, "max_payload") <= most)
         .map(|row| {
             let mut x = number(row, "payload_seed") as u32;
             let payload = (0..number(row, "payload_len"))
@@ -103,8 +104,7 @@ fn compare(row: &Row, frames: &[Vec<u8>]) {
     }
 }
 
-fn run(rows: &[Row], pattern: Pattern, seed: u64) {
-    let mut bench = Bench::new(pattern, seed);
+fn run(mut bench: Bench, rows: &[Row]) {
     let segments: Vec<Vec<Segment>> = rows.iter().map(|row| row.burst.segments()).collect();
     for segment in segments.iter().flatten() {
         bench.post(segment);
@@ -128,7 +128,7 @@ fn run(rows: &[Row], pattern: Pattern, seed: u64) {
 
 #[test]
 fn the_reference_makes_the_kernels_frames() {
-    let rows = rows();
+    let rows = rows(MAX_SEGMENT_DEFAULT);
     for row in &rows {
         compare(row, &row.burst.frames());
     }
@@ -141,15 +141,15 @@ fn the_reference_makes_the_kernels_frames() {
 
 #[test]
 fn the_logic_makes_the_kernels_frames_under_every_pattern() {
-    let rows = rows();
+    let rows = rows(MAX_SEGMENT_DEFAULT);
     for (n, pattern) in Pattern::ALL.into_iter().enumerate() {
-        run(&rows, pattern, n as u64);
+        run(Bench::new(pattern, n as u64), &rows);
     }
 }
 
 #[test]
 fn lengths_and_checksums_of_the_template_do_not_matter() {
-    let mut rows = rows();
+    let mut rows = rows(MAX_SEGMENT_DEFAULT);
     for row in &mut rows {
         let b = &mut row.burst;
         let (l3, l4) = (b.l2_len, b.l2_len + b.l3_len);
@@ -166,5 +166,17 @@ fn lengths_and_checksums_of_the_template_do_not_matter() {
         };
         b.header[at].fill(0x99);
     }
-    run(&rows, Pattern::FULL, 1);
+    run(Bench::new(Pattern::FULL, 1), &rows);
+}
+
+#[test]
+fn a_build_with_a_larger_ring_takes_every_row() {
+    let rows = rows(usize::from(u16::MAX));
+    let tcp = rows
+        .iter()
+        .filter(|row| number(&row.row, "proto") == 6)
+        .count();
+    assert_eq!((tcp, rows.len()), (96, 118), "rows of the sample");
+    let block = Segmenter::<14, 15>::new(u16::MAX);
+    run(Bench::of(block, Pattern::FULL, 1), &rows);
 }

@@ -5,9 +5,9 @@
 mod segmenter;
 mod support;
 
-use segmenter::bench::{Beat, beats};
-use segmenter::golden::{Segment, job_words};
-use segmenter::{Bench, Burst, Kind, Pattern, random};
+use segmenter::bench::{Beat, Bench, Pattern, beats};
+use segmenter::golden::{Burst, Kind, Segment, job_words};
+use segmenter::random;
 use support::{Pcg64Mcg, RngExt, SeedableRng};
 use tsonic_hdl::segment::SegmentJob;
 

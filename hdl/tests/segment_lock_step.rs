@@ -56,11 +56,12 @@ fn the_segmenter_is_its_verilog_in_traffic() {
             if b.job_valid.val() && b.job_ready.val() {
                 b.job_valid.next = false;
             }
-            if !b.job_valid.next && rng.random_bool(chance) {
-                if let Some(job) = jobs.pop_front() {
-                    b.job_valid.next = true;
-                    b.job.next = job;
-                }
+            if !b.job_valid.next
+                && rng.random_bool(chance)
+                && let Some(job) = jobs.pop_front()
+            {
+                b.job_valid.next = true;
+                b.job.next = job;
             }
             b.frame_ready.next = rng.random_bool(chance);
         });
@@ -106,13 +107,14 @@ fn drive(
     err: &mut Signal<In, bool>,
 ) {
     valid.next = false;
-    if ready && rng.random_bool(chance) {
-        if let Some(beat) = queue.pop_front() {
-            valid.next = true;
-            data.next = beat.data.into();
-            last.next = beat.last;
-            err.next = beat.err;
-        }
+    if ready
+        && rng.random_bool(chance)
+        && let Some(beat) = queue.pop_front()
+    {
+        valid.next = true;
+        data.next = beat.data.into();
+        last.next = beat.last;
+        err.next = beat.err;
     }
 }
 

@@ -4,8 +4,9 @@
 mod segmenter;
 mod support;
 
-use segmenter::golden::Segment;
-use segmenter::{Bench, Burst, Kind, Pattern, random};
+use segmenter::bench::{Bench, Pattern};
+use segmenter::golden::{Burst, Kind, Segment};
+use segmenter::random;
 use support::{Pcg64Mcg, RngExt, SeedableRng};
 use tsonic_hdl::segment::Segmenter;
 

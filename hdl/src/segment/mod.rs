@@ -67,12 +67,12 @@ pub use types::{Departed, HeaderSums, HeaderWord, JobPlan, PayloadSum, SegmentJo
 /// its parts have words and the header RAM has banks, so none of them can run
 /// over.
 pub const SLOTS_LOG2: usize = 4;
-/// Free words of the payload ring below which no beat is taken: its level is
-/// known one cycle late, and a write takes two.
-pub const RING_MARGIN: usize = 4;
+/// Free words of the payload ring at which no beat is taken: its level is known
+/// one cycle late, and one more beat may have come.
+pub const RING_MARGIN: usize = 1;
 /// Free words of the output FIFO at which no more words are read from the RAMs:
-/// three are in the pipeline, one is being issued, and the last of a segment can
-/// become two.
-pub const OUTPUT_MARGIN: usize = 6;
+/// three may be on their way when one more is read, and a frame's last word can
+/// become two beats.
+pub const OUTPUT_MARGIN: usize = 4;
 /// log2 of the words of the output FIFO.
 pub const OUTPUT_LOG2: usize = 4;

@@ -93,10 +93,10 @@ pub struct Slicer<const A: usize, const P: usize> {
 
 impl<const A: usize, const P: usize> Default for Slicer<A, P> {
     /// # Panics
-    /// When P is not A + 1 or A is not in 3..=13.
+    /// When P is not A + 1 or A is not in 3..=14.
     fn default() -> Self {
         assert!(
-            P == A + 1 && (3..=13).contains(&A),
+            P == A + 1 && (3..=14).contains(&A),
             "size of a payload ring"
         );
         Self {

@@ -7,6 +7,3 @@
 pub mod bench;
 pub mod golden;
 pub mod random;
-
-pub use bench::{Bench, Pattern};
-pub use golden::{Burst, Kind};

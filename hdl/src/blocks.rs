@@ -50,6 +50,16 @@ pub const BLOCKS: &[Entry] = &[
     block!(
         "receive_parse",
         crate::receive::parse::Parse::default(),
+        false
+    ),
+    block!(
+        "receive_4",
+        crate::receive::Receive::<4, 2, 6>::default(),
+        false
+    ),
+    block!(
+        "receive_32",
+        crate::receive::Receive::<32, 5, 9>::default(),
         true
     ),
 ];

@@ -4,6 +4,8 @@
 
 #![allow(dead_code)] // Every test file takes what it needs.
 
+pub mod bench;
+
 use rand::{Rng, RngExt};
 use tsonic_regs::completion::{ChecksumVerdict, HashKind};
 

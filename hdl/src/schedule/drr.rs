@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Deficit round robin over queues, by wire bytes charged after the choice.
+//!
+//! The queue at the pointer is served while it may send and its deficit is above
+//! zero; a charge may take the deficit below zero, so that no length is needed to
+//! decide. Then the pointer moves to the next queue that may send, which starts
+//! with its quantum less the debt that it left with. A rest above zero is dropped
+//! when the pointer leaves, a debt is kept. A queue that may not send is passed
+//! over without cost.
+//!
+//! The next queue and its deficit are made ready in advance (3 cycles after the
+//! pointer moves), so a choice takes one cycle; a queue whose debt is not below
+//! its quantum costs four cycles each time it is passed.
+//!
+//! Source: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round
+//! Robin", 1996; with debts instead of a look at the head's length.
+
+use crate::prelude::*;
+
+/// Arbiter of N queues (QB bits).
+#[derive(LogicBlock, Default)]
+pub struct Drr<const N: usize, const QB: usize> {
+    /// Clock.
+    pub clock: Signal<In, Clock>,
+    /// Start over at queue 0 with deficit 0; debts are cleared by `clear`.
+    pub reset: Signal<In, bool>,
+    /// Forgets quantum and debt of `clear_queue` (while in reset).
+    pub clear: Signal<In, bool>,
+    /// Queue.
+    pub clear_queue: Signal<In, Bits<QB>>,
+    /// Sets a quantum.
+    pub quantum_valid: Signal<In, bool>,
+    /// Of this queue.
+    pub quantum_queue: Signal<In, Bits<QB>>,
+    /// Wire bytes; 0 counts as [`DEFAULT_QUANTUM`](super::DEFAULT_QUANTUM).
+    pub quantum: Signal<In, Bits<16>>,
+    /// Queues that may send.
+    pub eligible: Signal<In, Bits<N>>,
+    /// A choice is wanted.
+    pub choose: Signal<In, bool>,
+    /// It is made in this cycle.
+    pub chosen: Signal<Out, bool>,
+    /// The queue.
+    pub queue: Signal<Out, Bits<QB>>,
+    /// Charges the queue that was chosen last.
+    pub charge: Signal<In, bool>,
+    /// Wire bytes.
+    pub wire_bytes: Signal<In, Bits<17>>,
+    current: DFF<Bits<QB>>,
+    deficit: DFF<Bits<18>>,
+    candidate: DFF<Bits<QB>>,
+    candidate_valid: DFF<bool>,
+    offer: DFF<Bits<QB>>,
+    offer_valid: DFF<bool>,
+    offer_deficit: DFF<Bits<18>>,
+    offer_quantum: DFF<Bits<16>>,
+    age: DFF<Bits<2>>,
+    eligible_then: DFF<Bits<N>>,
+    robin: RoundRobin<N, QB>,
+    quanta: LutRam<Bits<16>, QB>,
+    debts: LutRam<Bits<18>, QB>,
+    current_eligible: Select<N, 1, QB>,
+    offer_eligible: Select<N, 1, QB>,
+    wide_charge: Zext<17, 18>,
+    wide_offer: Zext<16, 18>,
+    wide_again: Zext<16, 18>,
+    default_quantum: Fixed<16, { super::DEFAULT_QUANTUM }>,
+    credit: Signal<Local, Bits<16>>,
+    after_charge: Signal<Local, Bits<18>>,
+    after_credit: Signal<Local, Bits<18>>,
+    stored: Signal<Local, Bits<18>>,
+    positive: Signal<Local, bool>,
+    offer_positive: Signal<Local, bool>,
+    serve_current: Signal<Local, bool>,
+    move_on: Signal<Local, bool>,
+    again: Signal<Local, bool>,
+}
+
+impl<const N: usize, const QB: usize> Logic for Drr<N, QB> {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(
+            self,
+            clock,
+            current,
+            deficit,
+            candidate,
+            candidate_valid,
+            offer,
+            offer_valid,
+            offer_deficit,
+            offer_quantum,
+            age,
+            eligible_then
+        );
+        clock!(self, clock, quanta, debts);
+        // The next queue after the pointer, one cycle old.
+        self.eligible_then.d.next = self.eligible.val();
+        self.robin.requests.next = self.eligible_then.q.val();
+        self.robin.last.next = self.current.q.val();
+        self.candidate.d.next = self.robin.index.val();
+        self.candidate_valid.d.next = self.robin.found.val();
+        // What it would start with.
+        self.quanta.read_address.next = self.candidate.q.val();
+        self.debts.read_address.next = self.candidate.q.val();
+        if self.quanta.read_data.val().any() {
+            self.credit.next = self.quanta.read_data.val();
+        } else {
+            self.credit.next = self.default_quantum.val();
+        }
+        self.wide_offer.data.next = self.credit.val();
+        self.offer.d.next = self.candidate.q.val();
+        self.offer_valid.d.next = self.candidate_valid.q.val();
+        self.offer_deficit.d.next = self.debts.read_data.val() + self.wide_offer.out.val();
+        self.offer_quantum.d.next = self.credit.val();
+        // Deficits are two's complement: above zero is neither negative nor zero.
+        self.positive.next =
+            !self.deficit.q.val().get_bit(17) & self.deficit.q.val().any();
+        self.offer_positive.next =
+            !self.offer_deficit.q.val().get_bit(17) & self.offer_deficit.q.val().any();
+        self.current_eligible.data.next = self.eligible.val();
+        self.current_eligible.index.next = self.current.q.val();
+        self.offer_eligible.data.next = self.eligible.val();
+        self.offer_eligible.index.next = self.offer.q.val();
+        self.serve_current.next = self.current_eligible.out.val().any() & self.positive.val();
+        // The offer stands on the pointer's present place two cycles after a move.
+        self.move_on.next = self.choose.val()
+            & !self.serve_current.val()
+            & self.offer_valid.q.val()
+            & self.offer_eligible.out.val().any()
+            & (self.age.q.val() == 2)
+            & (self.offer.q.val() != self.current.q.val());
+        // Alone: credit, and decide in the next cycle.
+        self.again.next = self.choose.val()
+            & !self.serve_current.val()
+            & self.current_eligible.out.val().any()
+            & self.offer_valid.q.val()
+            & (self.age.q.val() == 2)
+            & (self.offer.q.val() == self.current.q.val());
+        self.chosen.next = self.choose.val()
+            & (self.serve_current.val() | (self.move_on.val() & self.offer_positive.val()));
+        if self.serve_current.val() {
+            self.queue.next = self.current.q.val();
+        } else {
+            self.queue.next = self.offer.q.val();
+        }
+        self.wide_charge.data.next = self.wire_bytes.val();
+        self.wide_again.data.next = self.offer_quantum.q.val();
+        self.after_charge.next = self.deficit.q.val() - self.wide_charge.out.val();
+        self.after_credit.next = self.deficit.q.val() + self.wide_again.out.val();
+        if self.charge.val() {
+            self.deficit.d.next = self.after_charge.val();
+        } else if self.again.val() {
+            self.deficit.d.next = self.after_credit.val();
+        }
+        if self.age.q.val() != 2 {
+            self.age.d.next = self.age.q.val() + 1;
+        }
+        if self.move_on.val() {
+            self.current.d.next = self.offer.q.val();
+            self.deficit.d.next = self.offer_deficit.q.val();
+            self.age.d.next = 0.into();
+        }
+        // Leaving: a debt stays, a rest does not.
+        if self.deficit.q.val().get_bit(17) {
+            self.stored.next = self.deficit.q.val();
+        } else {
+            self.stored.next = 0.into();
+        }
+        self.debts.write_enable.next = self.move_on.val() | self.clear.val();
+        self.quanta.write_enable.next = self.quantum_valid.val() | self.clear.val();
+        if self.clear.val() {
+            self.debts.write_address.next = self.clear_queue.val();
+            self.debts.write_data.next = 0.into();
+            self.quanta.write_address.next = self.clear_queue.val();
+            self.quanta.write_data.next = 0.into();
+        } else {
+            self.debts.write_address.next = self.current.q.val();
+            self.debts.write_data.next = self.stored.val();
+            self.quanta.write_address.next = self.quantum_queue.val();
+            self.quanta.write_data.next = self.quantum.val();
+        }
+        if self.reset.val() {
+            self.current.d.next = 0.into();
+            self.deficit.d.next = 0.into();
+            self.age.d.next = 0.into();
+        }
+    }
+}

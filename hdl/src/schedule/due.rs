@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Due lists: for every queue a first-in first-out list of the lists that may
+//! send now. A list stands in at most one of them, and once.
+//!
+//! One operation a cycle: taking the head of a queue's list (`take`, always
+//! done) or else one append, the lowest port first.
+
+use crate::prelude::*;
+
+/// Due lists of N queues (QB bits) over identities of LB bits. M = 2^LB is not
+/// stored per queue: the lists are chained through one memory.
+#[derive(LogicBlock, Default)]
+pub struct DueLists<const N: usize, const QB: usize, const LB: usize> {
+    /// Clock.
+    pub clock: Signal<In, Clock>,
+    /// Empties every list.
+    pub reset: Signal<In, bool>,
+    /// Takes the head of `take_queue`, which has one.
+    pub take: Signal<In, bool>,
+    /// Queue.
+    pub take_queue: Signal<In, Bits<QB>>,
+    /// The head.
+    pub taken: Signal<Out, Bits<LB>>,
+    /// An append of port 0 is offered.
+    pub valid0: Signal<In, bool>,
+    /// Identity.
+    pub list0: Signal<In, Bits<LB>>,
+    /// Queue.
+    pub queue0: Signal<In, Bits<QB>>,
+    /// It is done if valid.
+    pub ready0: Signal<Out, bool>,
+    /// An append of port 1 is offered.
+    pub valid1: Signal<In, bool>,
+    /// Identity.
+    pub list1: Signal<In, Bits<LB>>,
+    /// Queue.
+    pub queue1: Signal<In, Bits<QB>>,
+    /// It is done if valid.
+    pub ready1: Signal<Out, bool>,
+    /// An append of port 2 is offered.
+    pub valid2: Signal<In, bool>,
+    /// Identity.
+    pub list2: Signal<In, Bits<LB>>,
+    /// Queue.
+    pub queue2: Signal<In, Bits<QB>>,
+    /// It is done if valid.
+    pub ready2: Signal<Out, bool>,
+    /// An append of port 3 is offered.
+    pub valid3: Signal<In, bool>,
+    /// Identity.
+    pub list3: Signal<In, Bits<LB>>,
+    /// Queue.
+    pub queue3: Signal<In, Bits<QB>>,
+    /// It is done if valid.
+    pub ready3: Signal<Out, bool>,
+    /// Queues whose list holds something.
+    pub waiting: Signal<Out, Bits<N>>,
+    head: LutRam<Bits<LB>, QB>,
+    tail: LutRam<Bits<LB>, QB>,
+    chain: LutRam<Bits<LB>, LB>,
+    filled: Flags<N, QB>,
+    append: Signal<Local, bool>,
+    append_list: Signal<Local, Bits<LB>>,
+    append_queue: Signal<Local, Bits<QB>>,
+    queue: Signal<Local, Bits<QB>>,
+    only: Signal<Local, bool>,
+}
+
+impl<const N: usize, const QB: usize, const LB: usize> Logic for DueLists<N, QB, LB> {
+    #[hdl_gen]
+    fn update(&mut self) {
+        clock!(self, clock, head, tail, chain, filled);
+        self.ready0.next = !self.take.val();
+        self.ready1.next = !self.take.val() & !self.valid0.val();
+        self.ready2.next = !self.take.val() & !self.valid0.val() & !self.valid1.val();
+        self.ready3.next =
+            !self.take.val() & !self.valid0.val() & !self.valid1.val() & !self.valid2.val();
+        self.append.next = !self.take.val()
+            & (self.valid0.val() | self.valid1.val() | self.valid2.val() | self.valid3.val());
+        if self.valid0.val() {
+            self.append_list.next = self.list0.val();
+            self.append_queue.next = self.queue0.val();
+        } else if self.valid1.val() {
+            self.append_list.next = self.list1.val();
+            self.append_queue.next = self.queue1.val();
+        } else if self.valid2.val() {
+            self.append_list.next = self.list2.val();
+            self.append_queue.next = self.queue2.val();
+        } else {
+            self.append_list.next = self.list3.val();
+            self.append_queue.next = self.queue3.val();
+        }
+        if self.take.val() {
+            self.queue.next = self.take_queue.val();
+        } else {
+            self.queue.next = self.append_queue.val();
+        }
+        self.filled.reset.next = self.reset.val();
+        self.filled.read_index0.next = self.queue.val();
+        self.filled.read_index1.next = self.queue.val();
+        self.waiting.next = self.filled.bits.val();
+        // Taking: the head, and its successor becomes the head.
+        self.head.read_address.next = self.take_queue.val();
+        self.taken.next = self.head.read_data.val();
+        self.chain.read_address.next = self.head.read_data.val();
+        self.tail.read_address.next = self.queue.val();
+        self.only.next = self.head.read_data.val() == self.tail.read_data.val();
+        self.filled.clear.next = self.take.val() & self.only.val();
+        self.filled.clear_index.next = self.take_queue.val();
+        // Appending: behind the tail, or as the head of an empty list.
+        self.filled.set.next = self.append.val();
+        self.filled.set_index.next = self.append_queue.val();
+        self.tail.write_enable.next = self.append.val();
+        self.tail.write_address.next = self.append_queue.val();
+        self.tail.write_data.next = self.append_list.val();
+        // (The tail of an empty list is stale, and may stand in another list.)
+        self.chain.write_enable.next = self.append.val() & self.filled.read0.val();
+        self.chain.write_address.next = self.tail.read_data.val();
+        self.chain.write_data.next = self.append_list.val();
+        self.head.write_address.next = self.queue.val();
+        if self.take.val() {
+            self.head.write_enable.next = true;
+            self.head.write_data.next = self.chain.read_data.val();
+        } else {
+            self.head.write_enable.next = self.append.val() & !self.filled.read0.val();
+            self.head.write_data.next = self.append_list.val();
+        }
+    }
+}

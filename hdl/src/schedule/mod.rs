@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The scheduler: when may which segment leave?
+//!
+//! ```text
+//! enqueue ─► BurstLists ──────────────► next segment ─► grant
+//!               │ list got work             ▲             │ T, wire bytes
+//!               ▼                           │ list        ▼
+//!            Pacer ─key─► WinnerTree ─due─► DueLists ◄── Drr (queue)
+//!               │         (flows)                         ▲ may send
+//!               └──key──► WinnerTree ──────► gates ───────┘
+//!                         (queues)
+//! ```
+//!
+//! # Semantics
+//!
+//! Times are ticks of the clock. `L` are the wire bytes of a segment: its header
+//! and payload. `T` is the tick of the cycle in which a grant is taken (`valid`
+//! and `ready`). Arithmetic is that of [`Pacer`].
+//!
+//! *Lists.* A burst with flow slot f > 0 joins flow f, one with slot 0 the
+//! unpaced list of its queue; its rate and launch time then mean nothing. A list
+//! is in posting order. Segment i of a burst starts at payload offset i mss and
+//! holds min(mss, what is left) bytes; a burst without payload has one segment.
+//!
+//! *Flow.* On the grant of a segment at T, with `inv` the inverse rate of that
+//! segment's burst:
+//! `gap = min(L inv, 2^32)`, `V = max(V, T - D) + gap`, `E = max(V, T + gap/2)`.
+//! If it was the burst's last and another burst waits that has a launch time:
+//! `V = max(V, launch)`, `E = max(E, launch)`. The flow is due at tick `ceil(E)`.
+//! Work for an empty flow: if `ceil(E)` is later than the tick of the enqueue
+//! then V and E stay, else V = E = that tick; then its launch time joins. Launch
+//! times later than T (or the enqueue) + 2^32 count as that. Inverse rate 0
+//! leaves the launch time only. D is read when V is computed.
+//!
+//! *Due.* When the clock reaches a flow's key, it goes to the end of the due list
+//! of the queue of its first burst; of flows that reach it at one tick the lower
+//! slot goes first. An unpaced list with work is always due: it goes there with
+//! its first burst and again after each grant. Each grant takes one segment of
+//! the list at the front, so lists that are due share a queue segment by segment.
+//!
+//! *Arbiter.* [`Drr`] over the queues that have something due, whose gate is
+//! open, and whose `budget_ok` is high, charging L. A choice is made only while
+//! `grant_ready` is high; once `grant_valid` rises the grant stands until taken.
+//!
+//! *Queue rate.* On a grant from a queue with an inverse rate other than 0 the
+//! gate closes, V and E of the queue follow the rule of flows (without launch
+//! times), and the gate opens at `ceil(E)`. A new rate acts from the next grant
+//! on; a closed gate opens at the time that it has. An idle queue falls behind by
+//! D at most, as a waiting one does.
+//!
+//! *Abort.* After `abort` of a burst its next grant is its last: no payload, no
+//! wire bytes (nothing is charged, the gap is 0), `aborted` set. A grant that
+//! stands already stands. An abort of a burst whose last grant was taken means
+//! nothing.
+//!
+//! *Budgets.* `charge_valid` is high for one cycle after each grant, with queue
+//! and wire bytes; the next choice is made in the cycle after it at the
+//! earliest, so `budget_ok` must be low there if the charge used the budget up.
+//!
+//! *Configuration* counts from the next cycle on. After power-up and `reset` the
+//! block clears its memories while `resetting`; configuration and enqueues are
+//! not taken then: all queues without rate, quantum [`DEFAULT_QUANTUM`].
+//!
+//! *Idle* says that nothing happens before `next_event` unless something
+//! arrives: a queue whose gate is closed or whose budget is used up may hold work.
+//! The clock may then jump to `next_event`, not beyond; without an event,
+//! anywhere. Flows without work report their key too. For a few cycles
+//! `next_event` may already be reached: then there is nothing to skip.
+//!
+//! # Limits
+//!
+//! Launch times beyond the horizon are not refused here. A burst's context must
+//! not be used again before its last grant was taken; slots and queues that the
+//! build does not have must not be enqueued.
+//!
+//! # Latency in cycles
+//!
+//! | from | to | cycles |
+//! |---|---|---|
+//! | grant taken | next grant, same list or queue | 6 |
+//! | grant taken | next grant, other queue | 6, 9 if the queue changed within the last decision |
+//! | enqueue, all idle | grant | 10 |
+//! | grant taken | the flow's key is in the tree or the flow is due again | 14 |
+//! | key reached | flow is due | 2, and A + 2 for each flow before it at the same time (A = log2 of the slots) |
+//! | a grant's rate arithmetic | the next one's | 6 for each of flow and queue rate |
+
+pub mod check;
+mod drr;
+mod due;
+mod lists;
+mod pacer;
+mod top;
+mod tree;
+
+pub use drr::Drr;
+pub use due::DueLists;
+pub use lists::BurstLists;
+pub use pacer::Pacer;
+pub use top::Schedule;
+pub use tree::{TreeLevel, WinnerTree};
+
+/// Quantum of a queue whose register holds 0, in wire bytes.
+pub const DEFAULT_QUANTUM: u64 = 16_384;
+/// Longest gap, and furthest launch time, in ticks.
+pub const LONGEST_GAP: u64 = 1 << 32;
+
+/// 1 queue (the second one of the vectors is not used), 64 slots.
+pub type Schedule1 = Schedule<2, 1, 6, 6, 7, 64, 128, 41, 36, 66>;
+/// 4 queues, 64 slots.
+pub type Schedule4 = Schedule<4, 2, 6, 6, 7, 64, 128, 41, 37, 67>;
+/// 8 queues, 64 slots.
+pub type Schedule8 = Schedule<8, 3, 6, 6, 7, 64, 128, 41, 38, 68>;
+/// 32 queues, 64 slots.
+pub type Schedule32 = Schedule<32, 5, 6, 6, 7, 64, 128, 41, 40, 70>;
+/// 256 queues, 64 slots.
+pub type Schedule256 = Schedule<256, 8, 6, 8, 9, 256, 512, 41, 43, 73>;
+/// 32 queues, 256 slots.
+pub type Schedule32Wide = Schedule<32, 5, 8, 8, 9, 256, 512, 43, 40, 70>;

@@ -114,8 +114,7 @@ impl<const N: usize, const QB: usize> Logic for Drr<N, QB> {
         self.offer_deficit.d.next = self.debts.read_data.val() + self.wide_offer.out.val();
         self.offer_quantum.d.next = self.credit.val();
         // Deficits are two's complement: above zero is neither negative nor zero.
-        self.positive.next =
-            !self.deficit.q.val().get_bit(17) & self.deficit.q.val().any();
+        self.positive.next = !self.deficit.q.val().get_bit(17) & self.deficit.q.val().any();
         self.offer_positive.next =
             !self.offer_deficit.q.val().get_bit(17) & self.offer_deficit.q.val().any();
         self.current_eligible.data.next = self.eligible.val();

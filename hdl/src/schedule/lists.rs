@@ -138,7 +138,9 @@ impl<const LB: usize, const M: usize> Logic for BurstLists<LB, M> {
             wire_sum,
             replace_head
         );
-        clock!(self, clock, head, tail, chain, progress, bursts, aborts, filled);
+        clock!(
+            self, clock, head, tail, chain, progress, bursts, aborts, filled
+        );
         self.filled.reset.next = self.reset.val();
         self.filled.read_index0.next = self.list.val();
         self.filled.read_index1.next = self.ask.val();
@@ -231,8 +233,8 @@ impl<const LB: usize, const M: usize> Logic for BurstLists<LB, M> {
         self.head_inv_rate.next = self.segment_inv_rate.q.val();
 
         // Advance: progress, or the next burst (its context comes a cycle later).
-        self.empties.next = self.segment_last.q.val()
-            & (self.granted_ctx.q.val() == self.tail.read_data.val());
+        self.empties.next =
+            self.segment_last.q.val() & (self.granted_ctx.q.val() == self.tail.read_data.val());
         self.exhausted.next = self.empties.val();
         self.filled.clear.next = self.advance.val() & self.empties.val();
         self.filled.clear_index.next = self.granted_list.q.val();

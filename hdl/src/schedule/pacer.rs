@@ -178,6 +178,8 @@ pub struct Pacer<const IB: usize, const QB: usize, const LB: usize, const Q: usi
     launch_now: Signal<Local, Bits<65>>,
     launch_low: Signal<Local, Bits<34>>,
     launch_high: Signal<Local, Bits<32>>,
+    launch_32: Signal<Local, Bits<32>>,
+    launch_over: Signal<Local, bool>,
     lead_low: Signal<Local, Bits<34>>,
     product_now: Signal<Local, Bits<65>>,
     product_low: Signal<Local, Bits<60>>,
@@ -201,21 +203,62 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, a_busy, a_step, a_is_queue, a_id, a_fresh, a_keep, a_joins, a_work, a_ctx,
-            a_ticks, a_wire_bytes, a_inv_rate, lead, launch_lead, key_lead, has_launch, late,
-            starts, launch, launch_counts, start, gap
+            self,
+            clock,
+            a_busy,
+            a_step,
+            a_is_queue,
+            a_id,
+            a_fresh,
+            a_keep,
+            a_joins,
+            a_work,
+            a_ctx,
+            a_ticks,
+            a_wire_bytes,
+            a_inv_rate,
+            lead,
+            launch_lead,
+            key_lead,
+            has_launch,
+            late,
+            starts,
+            launch,
+            launch_counts,
+            start,
+            gap
         );
         dff_setup!(
-            self, clock, b_busy, b_step, b_is_queue, b_id, b_keep, b_work, b_queue, b_ticks,
-            b_launch, b_launch_counts, b_virtual, b_floor, floor_wins, launch_wins, earliest,
-            new_virtual, departure, virtual_ticks, virtual_fraction, key, reached
+            self,
+            clock,
+            b_busy,
+            b_step,
+            b_is_queue,
+            b_id,
+            b_keep,
+            b_work,
+            b_queue,
+            b_ticks,
+            b_launch,
+            b_launch_counts,
+            b_virtual,
+            b_floor,
+            floor_wins,
+            launch_wins,
+            earliest,
+            new_virtual,
+            departure,
+            virtual_ticks,
+            virtual_fraction,
+            key,
+            reached
         );
         clock!(self, clock, times, launches, product);
 
         // Who moves.
         self.a_done.next = self.a_busy.q.val() & (self.a_step.q.val() == 5);
-        self.b_free.next = !self.b_busy.q.val()
-            | ((self.b_step.q.val() == 5) & self.result_ready.val());
+        self.b_free.next =
+            !self.b_busy.q.val() | ((self.b_step.q.val() == 5) & self.result_ready.val());
         self.hand_over.next = self.a_done.val() & self.b_free.val();
         self.op_ready.next = !self.a_busy.q.val() | self.hand_over.val();
         self.take.next = self.op_valid.val() & (!self.a_busy.q.val() | self.hand_over.val());
@@ -282,11 +325,17 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
         self.starts.d.next = self.a_fresh.q.val()
             | (self.a_keep.q.val()
                 & (self.key_lead.q.val().get_bit(33) | !self.key_lead.q.val().any()));
+        // A launch time that is over may still lie ahead of V, unless it is 2^32
+        // ticks old or more: V is not older than D, which has 32 bits.
         self.launch_now.next = self.launch_lead.q.val();
         self.launch_low.next = self.launch_now.val().get_bits::<34>(0);
+        self.launch_32.next = self.launch_now.val().get_bits::<32>(0);
         self.launch_high.next = self.launch_now.val().get_bits::<32>(32);
-        self.launch_counts.d.next = self.has_launch.q.val() & !self.launch_now.val().get_bit(64);
-        if self.launch_high.val().any() {
+        self.launch_over.next = self.launch_now.val().get_bit(64);
+        self.launch_counts.d.next = self.has_launch.q.val()
+            & (!self.launch_over.val()
+                | (self.launch_high.val().all() & self.launch_32.val().any()));
+        if !self.launch_over.val() & self.launch_high.val().any() {
             self.launch.d.next = self.longest.val();
         } else {
             self.launch.d.next = self.launch_low.val();

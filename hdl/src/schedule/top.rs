@@ -253,13 +253,44 @@ impl<
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, cleared, clear_count, e_valid, e_ctx, e_queue, e_paced, e_index,
-            e_inv_rate, e_payload_len, e_mss, e_header_len, e_launch_valid, e_launch,
-            work_pending, work_turn, work_id, work_ctx, work_keep, work_ticks
+            self,
+            clock,
+            cleared,
+            clear_count,
+            e_valid,
+            e_ctx,
+            e_queue,
+            e_paced,
+            e_index,
+            e_inv_rate,
+            e_payload_len,
+            e_mss,
+            e_header_len,
+            e_launch_valid,
+            e_launch,
+            work_pending,
+            work_turn,
+            work_id,
+            work_ctx,
+            work_keep,
+            work_ticks
         );
         dff_setup!(
-            self, clock, step, queue, list, granted_list, granted_queue, queue_rate, granted_at, flow_pending, queue_pending,
-            more, quiet, upcoming_valid, upcoming
+            self,
+            clock,
+            step,
+            queue,
+            list,
+            granted_list,
+            granted_queue,
+            queue_rate,
+            granted_at,
+            flow_pending,
+            queue_pending,
+            more,
+            quiet,
+            upcoming_valid,
+            upcoming
         );
         clock!(
             self, clock, lists, pacer, flows, gates, due, drr, rate_low, rates, busy, planted,
@@ -358,7 +389,8 @@ impl<
         self.lists.abort_ctx.next = self.abort_ctx.val();
         self.e_starts.next = self.e_paced.q.val() & self.lists.list_empty.val();
         self.e_offer.next = self.e_valid.q.val() & !self.lists.blocked.val();
-        self.e_wait.next = self.e_starts.val() & (self.busy.read0.val() | self.work_pending.q.val());
+        self.e_wait.next =
+            self.e_starts.val() & (self.busy.read0.val() | self.work_pending.q.val());
         self.due.valid3.next =
             self.e_offer.val() & !self.e_paced.q.val() & self.lists.list_empty.val();
         self.due.list3.next = self.e_list.out.val();
@@ -387,9 +419,8 @@ impl<
         self.eligible.next =
             self.due.waiting.val() & !self.closed.bits.val() & self.budget_ok.val();
         self.drr.eligible.next = self.eligible.val();
-        self.drr.choose.next = (self.step.q.val() == Step::Choose)
-            & self.grant_ready.val()
-            & !self.in_reset.val();
+        self.drr.choose.next =
+            (self.step.q.val() == Step::Choose) & self.grant_ready.val() & !self.in_reset.val();
         self.due.take.next = self.step.q.val() == Step::Take;
         self.due.take_queue.next = self.queue.q.val();
         self.rates.read_address.next = self.queue.q.val();
@@ -514,8 +545,8 @@ impl<
             self.flow_pending.d.next = self.list_paced.val();
             self.queue_pending.d.next = self.queue_rate.q.val().any();
         }
-        self.busy.set.next =
-            (self.advances.val() & self.list_paced.val()) | (self.append.val() & self.e_starts.val());
+        self.busy.set.next = (self.advances.val() & self.list_paced.val())
+            | (self.append.val() & self.e_starts.val());
         if self.advances.val() {
             self.busy.set_index.next = self.list_unpack.o0.val();
         } else {
@@ -566,8 +597,7 @@ impl<
         self.due.valid2.next = self.pop_offer.val() & self.lists.holds.val();
         self.due.list2.next = self.due_list.out.val();
         self.due.queue2.next = self.flow_queue.read_data.val();
-        self.pop.next =
-            self.pop_offer.val() & (!self.lists.holds.val() | self.due.ready2.val());
+        self.pop.next = self.pop_offer.val() & (!self.lists.holds.val() | self.due.ready2.val());
         self.planted.clear.next = self.pop.val();
         self.planted.clear_index.next = self.due_flow.out.val();
         self.flows.update_valid.next = self.plant.val() | self.pop.val() | self.in_reset.val();

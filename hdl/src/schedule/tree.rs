@@ -136,8 +136,8 @@ impl<const A: usize, const E: usize> Logic for TreeLevel<A, E> {
             self.odd_present.next = self.sibling_present.val();
         }
         self.difference.next = self.odd_key.val() - self.even_key.val();
-        self.odd_wins.next = self.odd_present.val()
-            & (!self.even_present.val() | self.difference.val().get_bit(33));
+        self.odd_wins.next =
+            self.odd_present.val() & (!self.even_present.val() | self.difference.val().get_bit(33));
         self.valid.d.next = self.in_valid.val();
         if self.in_valid.val() {
             self.index.d.next = self.in_index.val() >> 1;

@@ -46,6 +46,8 @@ pub const BLOCKS: &[Entry] = &[
         crate::complete::Complete::<32>::default(),
         true
     ),
+    block!("payload", crate::payload::Payload::default(), true),
+    block!("memory", crate::memory::Memory::default(), true),
     block!("segment", crate::segment::DefaultSegmenter::default(), true),
     block!(
         "receive_parse",
@@ -61,6 +63,19 @@ pub const BLOCKS: &[Entry] = &[
         "receive_32",
         crate::receive::Receive::<32, 5, 9>::default(),
         true
+    ),
+    block!("schedule_4", crate::schedule::Schedule4::default(), true),
+    block!("schedule_8", crate::schedule::Schedule8::default(), true),
+    block!("schedule_32", crate::schedule::Schedule32::default(), true),
+    block!(
+        "schedule_256",
+        crate::schedule::Schedule256::default(),
+        false
+    ),
+    block!(
+        "schedule_32_flows_256",
+        crate::schedule::Schedule32Wide::default(),
+        false
     ),
 ];
 

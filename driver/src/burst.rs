@@ -63,6 +63,8 @@ pub struct TxCompletion {
     pub queue: QueueId,
     /// Its row of the flow table.
     pub flow: FlowSlot,
+    /// Rate that it was posted with, wire bytes per second.
+    pub rate: Option<ByteRate>,
     /// Status code; see [`TxCompletion::status`].
     pub status_code: u8,
     /// Departure of the first frame.

@@ -80,6 +80,7 @@ pub struct BqlConfig {
 struct Outstanding {
     token: u64,
     flow: FlowSlot,
+    rate: Option<ByteRate>,
     in_device: bool,
 }
 
@@ -311,6 +312,7 @@ impl TxQueue {
             token: burst.token,
             queue: self.id,
             flow: burst.flow,
+            rate: burst.rate,
             status_code: raw.status.status(),
             first_departure: self.build.ticks.to_nanos(Ticks(raw.first_departure)),
             last_departure: self.build.ticks.to_nanos(Ticks(raw.last_departure)),
@@ -383,6 +385,7 @@ impl TxQueue {
             token: burst.token,
             queue: self.id,
             flow: burst.flow,
+            rate: burst.rate,
             status_code: Status::QueueReset.code(),
             first_departure: Nanos::ZERO,
             last_departure: Nanos::ZERO,
@@ -456,6 +459,7 @@ impl Reservation<'_> {
         queue.bursts[usize::from(cookie)] = Outstanding {
             token: burst.token,
             flow: burst.flow,
+            rate: burst.rate,
             in_device: true,
         };
         flows.posted(burst.flow);

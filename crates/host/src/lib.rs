@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Glue between engine and driver: the ports of the one over the queues of the
-//! other ([`nic`]), and the event loop of one shard ([`shard`]).
+//! other ([`nic`]), the event loop of one shard ([`shard`]),
+//! and a meter of how well rates are kept ([`pacing`]).
 #![forbid(unsafe_code)]
 
 pub mod nic;
+pub mod pacing;
 pub mod shard;
 
 pub use nic::{Nic, NicConfig, Pool};
+pub use pacing::PacingMeter;
 pub use shard::{HostError, PoolConfig, Shard};

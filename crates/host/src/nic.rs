@@ -5,6 +5,7 @@
 //! left is to turn chunk references into addresses, and to keep an error of the
 //! bus until the loop can see it.
 
+use crate::pacing::PacingMeter;
 use tsonic_driver::{ChecksumVerdict, Kind, RSS_KEY_DEFAULT, Status};
 use tsonic_driver::{
     ChunkMap, Device, DriverError, FlowTable, Fragment, PostError as DriverPostError, RxConfig,
@@ -79,6 +80,7 @@ pub struct Nic<F: PciFunction> {
     chunks: ChunkMap,
     limits: TxLimits,
     fault: Option<DriverError>,
+    pacing: PacingMeter,
     /// Queue whose turn it is, so that none starves another under a budget.
     next_rx: usize,
 }
@@ -123,6 +125,7 @@ impl<F: PciFunction> Nic<F> {
             chunks,
             limits,
             fault: None,
+            pacing: PacingMeter::default(),
             next_rx: 0,
         })
     }
@@ -140,6 +143,11 @@ impl<F: PciFunction> Nic<F> {
     /// The receive queues.
     pub fn rx_queues(&self) -> &[RxQueue] {
         &self.rx
+    }
+
+    /// How well the NIC kept the rates it was given.
+    pub const fn pacing(&self) -> &PacingMeter {
+        &self.pacing
     }
 
     /// What went wrong at the bus since the last call, if anything.
@@ -241,6 +249,7 @@ impl<F: PciFunction> RxPort for Nic<F> {
         let mut left = budget;
         for tx in &mut self.tx {
             left -= tx.reap(&mut self.flows, left, |c| {
+                self.pacing.record(c);
                 each(&TxCompletion {
                     token: c.token,
                     queue: c.queue,

@@ -106,3 +106,8 @@ fn every_byte_completes_once() {
 fn frames_are_received() {
     suite::load::receive(model());
 }
+
+#[test]
+fn a_budget_bounds_what_is_in_flight() {
+    suite::load::budget(model);
+}

@@ -3,7 +3,7 @@
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tsonic_pci::{BusError, DmaPermission, PciFunction, Wake};
 use tsonic_regs::completion::{RxCompletion, TxCompletion};
@@ -11,7 +11,9 @@ use tsonic_regs::descriptor::{Kind, TxDescriptor};
 use tsonic_regs::registers::{RingSize, doorbell, doorbell_offset, global, queue, queue_offset};
 use tsonic_sim::inproc::InprocFunction;
 use tsonic_sim::model::{Model, ModelConfig};
+use tsonic_sim::netns::{TapConfig, TapError};
 use tsonic_sim::pages::Pages;
+use tsonic_sim::peer::KernelPeer;
 use tsonic_sim::root_complex::RootComplexConfig;
 use tsonic_sim::wire::PathConfig;
 use tsonic_sim::world::{LinkConfig, Peer, World};
@@ -139,6 +141,13 @@ impl Driver {
             tx_next: 0,
             rx_next: 0,
         }
+    }
+
+    /// Posts `frame` as it stands.
+    fn post_frame(&mut self, frame: &[u8]) {
+        assert!(self.pages.write(HEADER, &frame[..14]));
+        assert!(self.pages.write(PAYLOAD, &frame[14..]));
+        self.post(frame.len() - 14);
     }
 
     /// Posts a raw frame of `14 + payload` bytes.
@@ -334,4 +343,56 @@ fn captures_hold_both_directions() {
     assert_eq!(d.function.world().end_capture().unwrap(), 2);
     assert!(std::fs::metadata(&path).unwrap().len() > 2 * 114);
     std::fs::remove_file(&path).unwrap();
+}
+
+/// The NIC asks a Linux kernel for its address, and the kernel answers. An idle
+/// clock is not faster than the wall's: the kernel must have had its time.
+#[test]
+fn a_kernel_at_the_far_end_answers_in_its_own_time() {
+    let (peer, port) = match KernelPeer::start(&TapConfig::default()) {
+        Ok(both) => both,
+        Err(error @ (TapError::NotPermitted { .. } | TapError::NoTun(_))) => {
+            assert!(error.to_string().contains("run as root") || error.to_string().contains("tun"));
+            eprintln!("not run: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let world = World::new(
+        model(),
+        RootComplexConfig::default(),
+        link(),
+        Some(Box::new(port)),
+    );
+    let clock = world.clock();
+    let mut d = Driver::start(InprocFunction::new(world));
+    // RFC 826: who has 10.9.0.2, tell 10.9.0.1.
+    let mut arp = vec![0xff; 6];
+    arp.extend([2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    arp.extend([2, 0, 0, 0, 0, 1, 10, 9, 0, 1]);
+    arp.extend([0, 0, 0, 0, 0, 0, 10, 9, 0, 2]);
+    d.post_frame(&arp);
+    d.ring();
+    let give_up = d.function.now() + clock.to_ticks(Nanos::from_secs(10));
+    let answer = loop {
+        let wake = d.function.wait(Some(give_up)).unwrap();
+        assert_eq!(wake, Wake::Completion, "no answer");
+        match d.received() {
+            Some((_, f)) if f[12..14] == [8, 6] && f[21] == 2 => break f,
+            _ => {}
+        }
+    };
+    assert_eq!(answer[22..28], TapConfig::default().mac);
+    let (wall, from) = (Instant::now(), d.function.now());
+    let pause = Nanos::from_millis(30);
+    let mut wake = Wake::Completion;
+    while wake == Wake::Completion {
+        let deadline = from + clock.to_ticks(pause);
+        wake = d.function.wait(Some(deadline)).unwrap();
+    }
+    let simulated = clock.to_nanos(d.function.now().since(from));
+    assert!(simulated >= Nanos(pause.0 - 8), "{simulated}");
+    // What the NIC was busy for (a stray frame of the kernel) may be faster.
+    assert!(wall.elapsed() >= Duration::from_millis(25));
+    drop(peer);
 }

@@ -92,6 +92,7 @@ impl ModelConfig {
         f.set_uso(1);
         f.set_pacing(1);
         f.set_launch_time(1);
+        f.set_bql(1);
         f.set_cn(1);
         f.set_rss(1);
         f

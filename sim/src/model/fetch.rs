@@ -287,12 +287,7 @@ impl Model {
 
     /// Adds a member to a queue's due list.
     pub(super) fn push_due(&mut self, q: usize, member: u32) {
-        let queue = &mut self.tx[q];
-        if queue.due.is_empty() {
-            // A queue that had nothing due gets no credit from its own rate either.
-            queue.pace.start(self.now);
-        }
-        queue.due.push_back((member, self.now));
+        self.tx[q].due.push_back((member, self.now));
     }
 
     /// A burst leaves the device: its context is free.

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Blocks are one file each: `registers`, `fetch` (descriptors in
-//! batches, [`tsonic_regs::check`]), `pacer`, `arbiter`, `transmit` (grant to
+//! batches, [`tsonic_regs::check`]), `pacer`, `arbiter`, `budget`, `transmit` (grant to
 //! completion), `receive`, and the two that the CLI calls by themselves,
 //! [`segment_frame`] and [`classify`].
 //!
@@ -24,6 +24,7 @@
 //! the interrupt of queue pair q is vector q.
 
 mod arbiter;
+mod budget;
 pub mod checksum;
 mod classify;
 mod config;
@@ -92,6 +93,8 @@ pub struct Model {
     mac_ready: Ticks,
     /// When the frame at the front departs.
     departure: Option<Ticks>,
+    /// When departed bytes are credited to budgets.
+    flush_at: Option<Ticks>,
     moderation: Vec<Moderation>,
     receiver: Receiver,
     frames: Vec<Vec<u8>>,
@@ -128,6 +131,7 @@ impl Model {
             path_free: Ticks::ZERO,
             mac_ready: Ticks::ZERO,
             departure: None,
+            flush_at: None,
             moderation: Vec::new(),
             receiver: Receiver::new(&config),
             frames: Vec::new(),
@@ -186,6 +190,7 @@ impl Model {
         self.jobs.clear();
         self.job_bytes = 0;
         self.departure = None;
+        self.flush_at = None;
         self.moderation = vec![Moderation::default(); queues];
         self.registers = Registers::new(&self.config);
         self.receiver.reset(&self.registers, queues);
@@ -239,6 +244,7 @@ impl Model {
         };
         at(self.reads.front().map(|(due, _)| *due));
         at(self.departure);
+        at(self.flush_at);
         at(self.waiting.next());
         at(self.gates.next());
         if self.can_grant() {
@@ -273,6 +279,9 @@ impl Model {
         }
         if self.can_grant() && self.next_grant <= self.now {
             self.grant(env);
+        }
+        if self.flush_at.is_some_and(|t| t <= self.now) {
+            self.flush_credits(env);
         }
         self.receive(env);
         for q in 0..self.moderation.len() {

@@ -14,7 +14,8 @@
 //! that is idle gets no credit: its V and E start at the present. Times and
 //! inverse rates have 28 fraction bits; a flow is due once the clock reads ceil(E).
 //!
-//! The queue's own rate follows the same rule ([`Pace`]). The logic keeps
+//! The queue's own rate follows the same rule ([`Pace`]), except that an idle queue
+//! falls behind by D, as a late one does. The logic keeps
 //! flows in a calendar with keys of 34 bits; here it is a binary heap of 64-bit
 //! keys, whose cost grows with the logarithm of the number of waiting flows.
 
@@ -25,6 +26,8 @@ use tsonic_regs::limits::INV_RATE_FRACTION;
 use tsonic_types::Ticks;
 
 const FRACTION: u32 = INV_RATE_FRACTION as u32;
+/// Longest gap: 2^32 ticks, a quarter of the range of the logic's keys.
+const GAP_MAX: u128 = 1 << (32 + FRACTION);
 
 /// Virtual time and earliest departure of a flow or a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +65,7 @@ impl Pace {
 
     /// A segment of `wire_bytes` was granted at `granted`.
     pub fn depart(&mut self, granted: Ticks, wire_bytes: usize, inv_rate: u64, debt: Ticks) {
-        let gap = u128::from(inv_rate) * wire_bytes as u128;
+        let gap = (u128::from(inv_rate) * wire_bytes as u128).min(GAP_MAX);
         self.v = self.v.max(fixed(granted - debt)) + gap;
         self.e = self.v.max(fixed(granted) + gap / 2);
     }

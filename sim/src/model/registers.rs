@@ -25,9 +25,10 @@ use crate::nic::{Env, Nic};
 
 /// Completion rings may have twice the entries of the largest descriptor ring.
 const COMPLETION_LOG2_MAX: usize = RING_LOG2_MAX + 1;
-/// CREDIT_FLUSH and CN_TARGET after reset, in microseconds.
+/// CREDIT_FLUSH, CN_TARGET and HORIZON after reset, in microseconds.
 const CREDIT_FLUSH_US: u64 = 32;
 const CN_TARGET_US: u64 = 5_000;
+const HORIZON_US: u64 = 10_000_000;
 const QUEUE_WORDS: usize = QUEUE_BLOCK_STRIDE / 4;
 
 /// Counters of the device, in the order of their registers.
@@ -72,7 +73,10 @@ pub(super) struct Registers {
 
 impl Registers {
     pub fn new(config: &ModelConfig) -> Registers {
-        let us = |us: u64| (us * u64::from(config.tick_rate.hz()) / 1_000_000).max(1) as u32;
+        let us = |us: u64| {
+            let ticks = us * u64::from(config.tick_rate.hz()) / 1_000_000;
+            ticks.clamp(1, u32::MAX.into()) as u32
+        };
         let mut rss_table = [0; RSS_TABLE];
         for (i, row) in rss_table.iter_mut().enumerate() {
             *row = (i % config.queues) as u32;
@@ -85,12 +89,17 @@ impl Registers {
             lateness_debt: config.lateness_debt(),
             credit_flush: us(CREDIT_FLUSH_US),
             cn_target: us(CN_TARGET_US),
-            horizon: u32::MAX,
+            horizon: us(HORIZON_US),
             rss_key: RSS_KEY_DEFAULT,
             rss_table,
             queues: vec![block; config.queues],
             counters: Counters::default(),
         }
+    }
+
+    /// Period of the credit flush in ticks.
+    pub fn credit_flush(&self) -> u64 {
+        self.credit_flush.max(1).into()
     }
 
     pub fn enabled(&self) -> bool {
@@ -109,12 +118,12 @@ impl Registers {
         Ticks(self.horizon.into())
     }
 
-    fn queue(&self, q: usize, r: Register) -> u32 {
+    pub fn queue(&self, q: usize, r: Register) -> u32 {
         self.queues[q][r.offset / 4]
     }
 
     /// A 64-bit value in two registers.
-    fn pair(&self, q: usize, low: Register, high: Register) -> u64 {
+    pub fn pair(&self, q: usize, low: Register, high: Register) -> u64 {
         u64::from(self.queue(q, high)) << 32 | u64::from(self.queue(q, low))
     }
 }
@@ -251,7 +260,8 @@ impl Model {
             let rate = self.registers.pair(q, queue::TX_RATE_LO, queue::TX_RATE_HI);
             let bits = tsonic_regs::limits::INV_RATE_BITS;
             self.tx[q].inv_rate = rate & ((1 << bits) - 1);
-            self.tx[q].pace.start(self.now);
+        } else if at(queue::BQL_LIMIT) {
+            self.start_budget(q);
         } else if at(queue::TX_QUANTUM) {
             self.arbiter.set_quantum(q, value & 0xffff);
         } else if at(queue::COALESCE_COUNT) {

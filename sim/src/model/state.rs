@@ -9,6 +9,7 @@ use tsonic_regs::descriptor::{RxDescriptor, TxDescriptor};
 use tsonic_regs::limits::{FRAGMENTS_MAX, HEADER_MAX};
 use tsonic_types::Ticks;
 
+use super::budget::Budget;
 use super::pacer::Pace;
 use super::segment::{Layout, Place};
 
@@ -89,6 +90,7 @@ pub struct TxQueue {
     pub inv_rate: u64,
     pub pace: Pace,
     pub gate_open: bool,
+    pub budget: Budget,
     /// Contexts in use or reserved.
     pub contexts: usize,
 }
@@ -234,6 +236,8 @@ pub struct Job {
     pub burst: u32,
     pub place: Place,
     pub len: usize,
+    /// Wire bytes that were charged to its queue.
+    pub charged: usize,
     /// It does not depart.
     pub dropped: bool,
     /// When its frame is whole; `None` while its payload is read.

@@ -30,7 +30,8 @@ impl Model {
         if queue.due.is_empty() {
             self.arbiter.emptied(q);
         } else {
-            self.arbiter.set_eligible(q, queue.gate_open);
+            self.arbiter
+                .set_eligible(q, queue.gate_open && queue.budget.is_open());
         }
     }
 
@@ -84,6 +85,11 @@ impl Model {
             b.layout.segment_len(payload, offset)
         };
         let last = dropped || offset + len >= payload;
+        let wire_bytes = if dropped {
+            0
+        } else {
+            b.layout.header_len() + len
+        };
         let job = Job {
             burst: id,
             place: Place {
@@ -93,6 +99,7 @@ impl Model {
                 last,
             },
             len,
+            charged: wire_bytes,
             dropped,
             ready: None,
             frame: Vec::new(),
@@ -102,17 +109,13 @@ impl Model {
         b.in_flight += 1;
         b.all_granted = last;
         b.listed = !last;
-        let wire_bytes = if dropped {
-            0
-        } else {
-            b.layout.header_len() + len
-        };
         (job, wire_bytes, b.descriptor.rate.inv_rate())
     }
 
-    /// Charges a segment to its queue: deficit and rate.
+    /// Charges a segment to its queue: deficit, budget and rate.
     fn charge(&mut self, q: usize, wire_bytes: usize) {
         self.arbiter.charge(q, wire_bytes);
+        self.charge_budget(q, wire_bytes);
         let queue = &mut self.tx[q];
         if queue.inv_rate != 0 {
             let debt = self.registers.lateness_debt();
@@ -225,10 +228,10 @@ impl Model {
                 return;
             };
             if job.dropped {
-                let id = job.burst;
+                let (id, charged) = (job.burst, job.charged);
                 self.jobs.pop_front();
                 self.first_job += 1;
-                self.segment_done(env, id);
+                self.segment_done(env, id, charged);
                 continue;
             }
             let start = ready.max(self.path_free).max(self.mac_ready);
@@ -259,12 +262,14 @@ impl Model {
         b.first = b.first.or(Some(at));
         b.last = at;
         self.frames.push(job.frame);
-        self.segment_done(env, job.burst);
+        self.segment_done(env, job.burst, bytes);
         self.plan_departure(env);
     }
 
     /// A segment departed or was dropped.
-    fn segment_done(&mut self, env: &mut Env<'_>, id: u32) {
+    fn segment_done(&mut self, env: &mut Env<'_>, id: u32, charged: usize) {
+        let q = usize::from(self.bursts[id as usize].queue);
+        self.credit_budget(q, charged);
         let b = &mut self.bursts[id as usize];
         b.in_flight -= 1;
         if b.all_granted && b.in_flight == 0 {

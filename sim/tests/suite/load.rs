@@ -277,6 +277,55 @@ pub fn queue_rate<N: Nic>(nic: N) {
     assert!(slow[slow.len() - 1].at > Ticks(280_000));
 }
 
+/// A budget bounds what departs between two credit flushes, and, left to itself,
+/// finds the limit that keeps the wire busy. For builds that have budgets.
+pub fn budget<N: Nic>(mut make: impl FnMut() -> N) {
+    const FLUSH: u64 = 4_000;
+    let run = |b: &mut Bench<N>, limit: u32, min: u32, max: u32| {
+        b.enable_tx(0, 8, 9);
+        b.write(global::CREDIT_FLUSH.offset, FLUSH as u32);
+        b.write_queue(0, queue::BQL_MIN, min);
+        b.write_queue(0, queue::BQL_MAX, max);
+        b.write_queue(0, queue::BQL_HOLD, 10_000_000);
+        b.write_queue(0, queue::BQL_LIMIT, limit);
+        let back = b.alloc(64, 64);
+        b.write_queue(0, queue::WRITE_BACK_LO, back as u32);
+        b.write_queue(0, queue::WRITE_BACK_HI, (back >> 32) as u32);
+        let header = tcp4_header(0);
+        let data = payload(1, 60_000);
+        let d = b.place(&tso(&header, &data, 1_448, 0));
+        for _ in 0..100 {
+            b.push(0, &d);
+        }
+        b.ring(0);
+        assert!(b.drain(1_000_000_000));
+        assert_eq!(b.completions(0).len(), 100);
+        let mut windows: HashMap<u64, u64> = HashMap::new();
+        for (at, f) in &b.mac.sent {
+            *windows.entry(at.0 / FLUSH).or_default() += f.len() as u64;
+        }
+        let word = b.peek(back, 8);
+        let half = |i: usize| u32::from_le_bytes(word[i..i + 4].try_into().expect("four bytes"));
+        (windows, half(0), half(4))
+    };
+    let mut b = bench(make());
+    let (windows, limit, inflight) = run(&mut b, 6_000, 6_000, 6_000);
+    assert_eq!((limit, inflight), (6_000, 0));
+    let most = windows.values().max().copied().unwrap_or(0);
+    assert!(most <= 6_000 + 1_502, "{most} bytes between two flushes");
+    assert!(most > 6_000, "one segment may overshoot");
+
+    let mut b = bench(make());
+    let (windows, limit, inflight) = run(&mut b, 0, 0, 1 << 24);
+    assert_eq!(inflight, 0);
+    // A flush period holds 32,000 bytes of wire.
+    assert!((32_000..200_000).contains(&limit), "limit {limit}");
+    // Once it has grown, every period is full (the last is cut short).
+    let end = windows.keys().max().copied().unwrap_or(0);
+    let late = (end / 2..end).map(|w| windows.get(&w).copied().unwrap_or(0));
+    assert!(late.clone().all(|bytes| bytes > 30_000), "{:?}", late.min());
+}
+
 /// Random bursts, some of them bad, some reads failing: every byte completes once.
 pub fn conservation<N: Nic>(nic: N, bursts: u32, seed: u64) {
     let mut b = bench(nic);

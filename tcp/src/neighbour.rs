@@ -42,6 +42,7 @@ pub(crate) struct Neighbours {
     /// Changes whenever an answer or a failure may matter to somebody.
     generation: u32,
     questions: Vec<Question>,
+    failures: Vec<IpAddr>,
     open: usize,
 }
 
@@ -115,6 +116,7 @@ impl Neighbours {
             entries,
             generation,
             questions,
+            failures,
             open,
         } = self;
         entries.retain(|ip, e| {
@@ -123,6 +125,7 @@ impl Neighbours {
             }
             if e.questions >= QUESTIONS_MAX {
                 *open -= 1;
+                failures.push(*ip);
                 *generation = generation.wrapping_add(1);
                 return false;
             }
@@ -151,6 +154,11 @@ impl Neighbours {
     /// The next question to send.
     pub fn next_question(&mut self) -> Option<Question> {
         self.questions.pop()
+    }
+
+    /// The next neighbour that did not answer.
+    pub fn next_failure(&mut self) -> Option<IpAddr> {
+        self.failures.pop()
     }
 
     fn evict(&mut self) {
@@ -188,6 +196,7 @@ mod tests {
             n.on_timer(now);
         }
         assert_eq!((asked, now), (3, Nanos::from_secs(3)));
+        assert_eq!(n.next_failure(), Some(ip));
     }
 
     #[test]

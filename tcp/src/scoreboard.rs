@@ -466,7 +466,7 @@ mod tests {
             let mut in_nic: Vec<(u32, u64, u64)> = Vec::new();
             let mut now = Nanos(0);
             for s in steps {
-                now = now + Nanos(1000);
+                now += Nanos(1000);
                 let nxt = model.sacked.len() as u64;
                 match s {
                     Step::Push(n) => {

@@ -22,6 +22,8 @@ struct ChallengeLimit {
 #[derive(Debug, Default)]
 pub(crate) struct Tenant {
     pub tunables: Tunables,
+    /// Connections in TIME_WAIT.
+    pub time_wait: u32,
     challenge: ChallengeLimit,
 }
 
@@ -82,7 +84,7 @@ impl Random {
 
     /// A number below `n`; 0 for 0.
     pub fn below(&mut self, n: u32) -> u32 {
-        ((self.next() >> 32) * u64::from(n) >> 32) as u32
+        (((self.next() >> 32) * u64::from(n)) >> 32) as u32
     }
 }
 

@@ -55,12 +55,21 @@ impl Conn {
         let window_changed = !old && self.update_window(h, seq, ack);
         if advanced {
             self.take_cumulative(core, arrival, ack, &mut d);
+            if !self.agreed.sack {
+                // Those that duplicate ACKs told of were counted then.
+                d.segments = d.segments.saturating_sub(self.rec.dup_acks).max(1);
+            }
         } else if !old && was_out && payload == 0 && !window_changed && !h.flags.has(Flags::FIN) {
             self.rec.dup_acks =
                 (self.rec.dup_acks + 1).min(self.tx.board.counts().out.saturating_sub(1));
+            if !self.agreed.sack {
+                // A segment has arrived, whichever.
+                d.segments += 1;
+            }
         }
         self.take_rtt(now, &d);
-        let ece = h.flags.has(Flags::ECE);
+        // On a SYN-ACK the flag only answers the question whether ECN is known.
+        let ece = h.flags.has(Flags::ECE) && !h.flags.has(Flags::SYN);
         if self.agreed.ecn {
             self.cc.on_marks(d.segments, ece, self.tx.una, self.tx.nxt);
         }

@@ -156,6 +156,8 @@ pub(crate) struct Nic {
     pub mac: Option<(Mac, u32)>,
     /// No address yet: wake up when the neighbour cache changes.
     pub waits_for_neighbour: bool,
+    /// Times in a row that nobody answered for the next hop.
+    pub unanswered: u32,
     /// Full queue that we wait for.
     pub waits_for_queue: Option<QueueId>,
 }
@@ -214,6 +216,8 @@ pub(crate) struct Conn {
     pub queued: bool,
     /// Segments for it are found.
     pub linked: bool,
+    /// Counted among its tenant's in TIME_WAIT.
+    pub time_waiting: bool,
 }
 
 impl Conn {

@@ -136,6 +136,7 @@ impl Conn {
                 hash,
                 mac: None,
                 waits_for_neighbour: false,
+                unanswered: 0,
                 waits_for_queue: None,
             },
             app: App::default(),
@@ -147,6 +148,7 @@ impl Conn {
             probes_sent: 0,
             queued: false,
             linked: true,
+            time_waiting: false,
         }
     }
 

@@ -239,7 +239,7 @@ impl Conn {
         let tx = &mut self.tx;
         tx.nxt = posted.end;
         tx.board.push(start, posted.end, posted.burst, now);
-        if posted.payload % tx.mss != 0 {
+        if !posted.payload.is_multiple_of(tx.mss) {
             tx.small = posted.end;
         }
         if posted.payload > 0 {
@@ -572,6 +572,7 @@ impl Conn {
         if c.status == 0 {
             self.tx.board.complete(index, &d);
             self.rec.failures = 0;
+            self.departed(core, now, &d);
         } else {
             self.tx.board.fail(index);
             self.rec.failures += 1;
@@ -586,7 +587,9 @@ impl Conn {
         if c.congested {
             self.on_local_congestion(core);
         }
-        self.departed(core, now, &d);
+        if self.timers.rto.is_none() && self.state != State::Closed {
+            self.arm_rto(core, now);
+        }
         self.nic.throttled = false;
     }
 

@@ -108,10 +108,10 @@ impl Conn {
     /// An ACK went out, with data or alone.
     pub fn ack_sent(&mut self, with_data: bool) {
         // SACK blocks and duplicates are only told by a segment without data.
+        self.rx.acked = self.rcv_nxt();
         if with_data && self.agreed.sack && (self.rx.queue.has_gap() || self.rx.dsack.is_some()) {
             return;
         }
-        self.rx.acked = self.rcv_nxt();
         self.rx.ack_now = false;
         self.rx.acks_due = 0;
         self.rx.quick = self.rx.quick.saturating_sub(1);

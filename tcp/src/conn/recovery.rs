@@ -304,15 +304,19 @@ impl Conn {
         if !self.agreed.sack && self.lost_without_sack(core, advanced) {
             newly_lost = true;
         }
-        if advanced && self.rec.phase != Phase::Open {
-            self.try_undo(core, echo);
-        }
-        if self.rec.phase != Phase::Open && self.tx.una >= self.rec.high {
+        self.try_undo(core, echo.filter(|_| advanced));
+        let over = match self.rec.phase {
+            Phase::Open => false,
+            // The echo that comes with the last byte of the old window is the same
+            // event's: wait for one beyond it.
+            Phase::Reduction => self.tx.una > self.rec.high,
+            Phase::Recovery | Phase::Loss => self.tx.una >= self.rec.high,
+        };
+        if over {
             self.end_episode();
         }
         if ece && self.agreed.ecn && self.rec.phase == Phase::Open {
             self.begin_reduction(true);
-            self.tx.cwr_due = true;
             for c in [&mut self.counters, &mut core.counters.total] {
                 c.ecn_reductions += 1;
             }
@@ -366,6 +370,8 @@ impl Conn {
         if !reducing {
             let target = self.cc.congestion_event(false);
             self.rec.prr = Prr::new(u64::from(target), u64::from(cwnd));
+            // RFC 3168, 6.1.2: the peer may stop its echo.
+            self.tx.cwr_due = self.agreed.ecn;
         }
         self.rec.undo = Some(Undo {
             from: self.tx.una,
@@ -388,6 +394,7 @@ impl Conn {
         let cwnd = self.cc.cwnd;
         let target = self.cc.congestion_event(by_ecn);
         self.rec.prr = Prr::new(u64::from(target), u64::from(cwnd));
+        self.tx.cwr_due = self.agreed.ecn;
         self.rec.phase = Phase::Reduction;
         self.rec.high = self.tx.nxt;
         self.rec.undo = None;
@@ -417,8 +424,8 @@ impl Conn {
                 }
             }
         }
+        // What to undo is kept: the last duplicates are reported after the end.
         self.rec.phase = Phase::Open;
-        self.rec.undo = None;
         self.rec.dup_acks = 0;
     }
 
@@ -459,6 +466,7 @@ impl Conn {
         self.rec.probe_due = false;
         self.rec.dup_acks = 0;
         self.cc.cwnd = self.in_flight() + 1;
+        self.tx.cwr_due = self.agreed.ecn;
         self.timers.probe = None;
         self.timers.reorder = None;
         for c in [&mut self.counters, &mut core.counters.total] {
@@ -472,7 +480,9 @@ impl Conn {
     fn try_undo<P>(&mut self, core: &mut Core<P>, echo: Option<u32>) {
         let Some(u) = self.rec.undo else { return };
         let by_stamp = match (echo, u.stamp) {
-            (Some(echo), Some(stamp)) => (echo.wrapping_sub(stamp) as i32) < 0,
+            (Some(echo), Some(stamp)) if self.rec.phase != Phase::Open => {
+                (echo.wrapping_sub(stamp) as i32) < 0
+            }
             _ => false,
         };
         if !by_stamp && u.retransmissions != Some(0) {
@@ -540,7 +550,7 @@ impl Conn {
             // window falls once, as if the loss had been detected.
             if self.tx.una > p.high && self.rec.phase == Phase::Open && !ece {
                 self.begin_reduction(false);
-                self.rec.high = self.tx.una;
+                self.end_episode();
             }
         }
         self.rec.probe = None;

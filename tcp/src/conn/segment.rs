@@ -82,16 +82,25 @@ impl Conn {
             self.tx
                 .buffer
                 .fragments(out.start, out.payload, &mut fragments[..limit]);
-        let fragments = &fragments[..count];
+        let mss = self.tx.mss.min(core.limits.max_segment).max(1);
+        let (mut count, mut payload) = (count, payload);
         let mut flags = out.flags;
         if payload < out.payload {
-            // FIN and PSH belong to the end, which does not go now.
+            // FIN and PSH belong to the end, which does not go now; and only whole
+            // segments do.
             flags = Flags(flags.0 & !(Flags::FIN.0 | Flags::PSH.0));
+            if payload > mss {
+                let whole = payload - payload % mss;
+                (count, payload) =
+                    self.tx
+                        .buffer
+                        .fragments(out.start, whole, &mut fragments[..limit]);
+            }
         }
+        let fragments = &fragments[..count];
         let octets = u64::from(payload)
             + u64::from(flags.has(Flags::SYN))
             + u64::from(flags.has(Flags::FIN));
-        let mss = self.tx.mss.min(core.limits.max_segment).max(1);
         let count = segments(u64::from(payload), mss).max(1);
 
         let mut header = [0u8; HEADER_MAX];
@@ -196,6 +205,7 @@ impl Conn {
             Some(mac) => {
                 self.nic.mac = Some((mac, generation));
                 self.nic.waits_for_neighbour = false;
+                self.nic.unanswered = 0;
                 Ok(mac)
             }
             None => {

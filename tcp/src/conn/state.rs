@@ -63,6 +63,8 @@ pub enum CloseReason {
     Reset,
     /// No answer after all retries.
     TimedOut,
+    /// Nobody on the link answers for the peer or its router.
+    Unreachable,
     /// We reset it.
     Aborted,
     /// The NIC failed to send time and again.
@@ -76,6 +78,7 @@ impl fmt::Display for CloseReason {
             CloseReason::Refused => "connection refused",
             CloseReason::Reset => "connection reset by peer",
             CloseReason::TimedOut => "connection timed out",
+            CloseReason::Unreachable => "no neighbour answers for the peer",
             CloseReason::Aborted => "connection aborted",
             CloseReason::Device => "the device failed to send",
         })

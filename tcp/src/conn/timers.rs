@@ -186,6 +186,8 @@ impl Conn {
         }
         if take(&mut self.timers.probe, now) && !self.rec.in_recovery_or_loss() {
             self.rec.probe_due = true;
+            // The time-out counts anew from the probe.
+            self.arm_rto(core, now);
         }
         if take(&mut self.timers.rto, now) {
             self.on_rto(core, now);
@@ -199,9 +201,10 @@ impl Conn {
     }
 
     fn on_reorder_timer<P>(&mut self, core: &mut Core<P>, now: Nanos) {
-        if self.detect_losses(core, now) > 0 {
-            let nothing = super::recovery::Delivered::default();
-            self.after_ack(core, now, &nothing, false, None, false);
+        let before = self.tx.board.counts().lost;
+        let nothing = super::recovery::Delivered::default();
+        self.after_ack(core, now, &nothing, false, None, false);
+        if self.tx.board.counts().lost > before {
             self.arm_rto(core, now);
         }
     }

@@ -170,11 +170,12 @@ impl<P: ChunkPool> Engine<P> {
         }
         let flags = header.flags;
         let opens = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
-        if opens && reply != Reply::Nothing && !self.demux.contains_key(&(local, remote)) {
-            if let Some(l) = self.listeners.find(ip.dst, header.dst_port) {
-                self.open_passive(now, l, (local, remote), &header);
-                return true;
-            }
+        if opens
+            && !self.demux.contains_key(&(local, remote))
+            && let Some(l) = self.listeners.find(ip.dst, header.dst_port)
+        {
+            self.open_passive(now, l, (local, remote), &header);
+            return true;
         }
         if !flags.has(Flags::RST) {
             let interface = &self.core.config.interface;

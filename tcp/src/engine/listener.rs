@@ -100,15 +100,18 @@ impl Listeners {
         }
     }
 
-    pub fn established(&mut self, id: u32, conn: ConnId) {
-        if let Some(l) = self.list.get_mut(id as usize).and_then(Option::as_mut) {
-            l.half_open = l.half_open.saturating_sub(1);
-            l.queue.push_back(conn);
-            if !l.told {
-                l.told = true;
-                self.events.push_back(id);
-            }
+    /// A connection waits to be accepted; `false` if the listener is gone.
+    pub fn established(&mut self, id: u32, conn: ConnId) -> bool {
+        let Some(l) = self.list.get_mut(id as usize).and_then(Option::as_mut) else {
+            return false;
+        };
+        l.half_open = l.half_open.saturating_sub(1);
+        l.queue.push_back(conn);
+        if !l.told {
+            l.told = true;
+            self.events.push_back(id);
         }
+        true
     }
 
     pub fn accept(&mut self, id: u32) -> Option<ConnId> {

@@ -16,7 +16,7 @@ mod poll;
 pub use api::{ConnInfo, Error};
 
 use crate::bursts::BurstTable;
-use crate::conn::{Conn, State};
+use crate::conn::{CloseReason, Conn, State};
 use crate::event::{Event, Ready};
 use crate::interface::Config;
 use crate::neighbour::Neighbours;
@@ -258,7 +258,20 @@ impl<P: ChunkPool> Engine<P> {
                 self.listeners.half_open_gone(l);
             } else if c.state.is_synchronized() {
                 c.listener = None;
-                self.listeners.established(l, ConnId { index, generation });
+                if !self.listeners.established(l, ConnId { index, generation }) {
+                    c.app.released = true;
+                    c.abort(CloseReason::Aborted);
+                    self.timers.set(index, None);
+                }
+            }
+        }
+        if c.state == State::TimeWait && !c.time_waiting {
+            c.time_waiting = true;
+            let t = &mut self.core.tenants[c.tenant.index()];
+            t.time_wait += 1;
+            if t.time_wait > t.tunables.max_tw_buckets {
+                c.finish(CloseReason::Normal);
+                self.timers.set(index, None);
             }
         }
         if c.app.pending != 0 && !c.app.listed && c.listener.is_none() {
@@ -274,6 +287,9 @@ impl<P: ChunkPool> Engine<P> {
             c.linked = false;
             let key = (c.local, c.remote);
             self.demux.remove(&key);
+            if c.time_waiting {
+                self.core.tenants[c.tenant.index()].time_wait -= 1;
+            }
             if c.nic.flow != FlowSlot::UNPACED {
                 self.core.freed_flows.push(c.nic.flow);
                 c.nic.flow = FlowSlot::UNPACED;

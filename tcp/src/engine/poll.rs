@@ -4,6 +4,7 @@
 use super::{Engine, conn_at};
 use crate::conn::{CloseReason, State, Stop};
 use crate::port::{ChunkPool, TxPort};
+use core::net::IpAddr;
 use tsonic_types::Nanos;
 
 impl<P: ChunkPool> Engine<P> {
@@ -21,6 +22,9 @@ impl<P: ChunkPool> Engine<P> {
             }
             self.enqueue(index);
             self.settle(index);
+        }
+        while let Some(ip) = self.core.neighbours.next_failure() {
+            self.neighbour_failed(ip);
         }
         self.wake_those_with_a_neighbour();
         self.feed_the_starved();
@@ -85,6 +89,26 @@ impl<P: ChunkPool> Engine<P> {
             if conn_at(&mut self.slots, index).is_some_and(|c| c.nic.waits_for_neighbour) {
                 self.enqueue(index);
             }
+        }
+    }
+
+    /// Nobody answered for `ip`: opens fail, others after many times.
+    fn neighbour_failed(&mut self, ip: IpAddr) {
+        for index in 0..self.slots.len() as u32 {
+            let Some(c) = conn_at(&mut self.slots, index) else {
+                continue;
+            };
+            let hop = self.core.config.interface.next_hop(c.remote.ip());
+            if !c.nic.waits_for_neighbour || hop != Some(ip) {
+                continue;
+            }
+            c.nic.unanswered += 1;
+            let retries = self.core.tunables(c.tenant).retries2;
+            if !c.state.is_synchronized() || c.nic.unanswered > u32::from(retries) {
+                c.finish(CloseReason::Unreachable);
+                c.reset_due = None;
+            }
+            self.settle(index);
         }
     }
 

@@ -258,7 +258,10 @@ impl TxPort for Nic {
         self.posts += 1;
         self.rung = true;
         self.queues_used[b.queue.index()] += 1;
-        if self.fail_every.is_some_and(|n| self.posts % n == 0) {
+        if self
+            .fail_every
+            .is_some_and(|n| self.posts.is_multiple_of(n))
+        {
             *self.in_ring.entry(b.queue.0).or_default() -= 1;
             let c = TxCompletion {
                 token: b.token,
@@ -356,6 +359,9 @@ impl Host {
     }
 }
 
+/// Time, sending host, frame; `false` drops it.
+pub type Filter = Box<dyn FnMut(Nanos, usize, &[u8]) -> bool>;
+
 pub struct World {
     pub now: Nanos,
     pub hosts: [Host; 2],
@@ -367,9 +373,11 @@ pub struct World {
     /// Time from a departure to its completion being reaped.
     pub completion_delay: Nanos,
     /// Sees every frame that leaves; `false` drops it.
-    pub filter: Option<Box<dyn FnMut(Nanos, usize, &[u8]) -> bool>>,
+    pub filter: Option<Filter>,
     /// Frames that the link drops only while this many payload bytes are out.
     pub trace: bool,
+    /// Called with `true` before the engine takes something in, `false` after.
+    pub watch: Option<fn(bool)>,
 }
 
 /// Bytes of TCP payload in a frame without VLAN tag.
@@ -408,6 +416,7 @@ impl World {
             completion_delay: Nanos(2_000),
             filter: None,
             trace: false,
+            watch: None,
         }
     }
 
@@ -482,6 +491,7 @@ impl World {
                 self.carry(i, at, frame);
             }
             let delay = self.completion_delay;
+            let watch = self.watch.unwrap_or(|_| ());
             let h = &mut self.hosts[i];
             while h
                 .nic
@@ -490,9 +500,12 @@ impl World {
                 .is_some_and(|c| c.0 + delay <= now)
             {
                 let (_, c) = h.nic.completions.pop_front().unwrap();
+                watch(true);
                 h.engine.on_tx_completion(now, &c);
+                watch(false);
             }
         }
+        let watch = self.watch.unwrap_or(|_| ());
         while self.frames.peek().is_some_and(|f| f.0.0 <= now) {
             let Reverse((at, serial, to)) = self.frames.pop().unwrap();
             let frame = self.bodies.remove(&serial).unwrap();
@@ -500,13 +513,17 @@ impl World {
             // An arriving frame flushes completions that have departed.
             while h.nic.completions.front().is_some_and(|c| c.0 <= now) {
                 let (_, c) = h.nic.completions.pop_front().unwrap();
+                watch(true);
                 h.engine.on_tx_completion(now, &c);
+                watch(false);
             }
             let meta = RxMeta {
                 arrival: at,
                 ..RxMeta::default()
             };
+            watch(true);
             h.engine.on_frame(now, &frame, &meta);
+            watch(false);
         }
         true
     }

@@ -95,6 +95,8 @@ pub struct Issue {
     pub request: Signal<Out, Request>,
     /// No read is under way and no queue under work.
     pub idle: Signal<Out, bool>,
+    /// Every context is free.
+    pub empty: Signal<Out, bool>,
 
     state: DFF<IssueState>,
     head_ram: Ram<Bits<12>, 8>,
@@ -142,6 +144,7 @@ pub struct Issue {
     ring_mask: Signal<Local, Bits<12>>,
     ring_tail: Signal<Local, Bits<12>>,
     batch: Fixed<3, { BATCH as u64 }>,
+    contexts: Fixed<9, { CONTEXTS as u64 }>,
 }
 
 const _: () = assert!(BATCH == 4 && TxDescriptor::BYTES == 64);
@@ -171,6 +174,8 @@ impl Default for Issue {
             request_ready: Default::default(),
             request: Default::default(),
             idle: Default::default(),
+            empty: Default::default(),
+            contexts: Default::default(),
             state: Default::default(),
             head_ram: Default::default(),
             used_ram: Default::default(),
@@ -325,6 +330,7 @@ impl Logic for Issue {
         self.rd_req_addr.next = self.address.out.val();
         self.rd_req_len.next = self.bytes.out.val();
 
+        self.empty.next = self.free.q.val() == self.contexts.val();
         self.idle.next = (self.state.q.val() == IssueState::Idle)
             & self.releases.empty.val()
             & self.requests.empty.val();

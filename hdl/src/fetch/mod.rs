@@ -156,6 +156,8 @@ pub struct Fetch<const Q: usize> {
     pub refusal: Signal<Out, Refusal>,
     /// Nothing is under way.
     pub idle: Signal<Out, bool>,
+    /// Every context is free: no burst is in the device, nor a descriptor on its way.
+    pub empty: Signal<Out, bool>,
 
     doorbells: Doorbells<Q>,
     issue: Issue,
@@ -263,6 +265,7 @@ impl<const Q: usize> Logic for Fetch<Q> {
             }
         }
 
+        self.empty.next = self.issue.empty.val();
         self.idle.next = self.doorbells.idle.val()
             & self.issue.idle.val()
             & self.load.idle.val()

@@ -14,7 +14,7 @@
 //! * For every segment the template is read again, then the segment's bytes.
 //!   Reads are asked for up to 32 segments ahead, as far as the buffer of 512
 //!   words (4 KiB) has places: at one word a cycle that covers a memory latency
-//!   of over 480 cycles.
+//!   of over 400 cycles.
 //! * A read's words have their places before it is asked for, so the memory port
 //!   never waits for the segmenter; it waits a cycle where a stream ends in the
 //!   middle of a word behind a gap.

@@ -13,6 +13,10 @@ use tsonic_regs::limits::DMA_REQUEST_MAX;
 
 /// log2 of the words of the buffer (4 KiB).
 pub const BUFFER_LOG2: usize = 9;
+/// Places of the buffer that may be spoken for when a piece is asked for: the
+/// largest piece, 512 bytes that do not begin at a word, takes 65, and the end of
+/// a stream one more.
+const ROOM: u64 = (1 << BUFFER_LOG2) - 66;
 
 #[derive(Copy, Clone, PartialEq, Debug, LogicState)]
 enum TakeState {
@@ -125,6 +129,8 @@ pub struct Plan {
     to_cut: DFF<Bits<10>>,
     chunk: DFF<Bits<10>>,
     used: DFF<Bits<10>>,
+    plus: DFF<Bits<10>>,
+    room: DFF<Bit>,
     back: DFF<Bits<7>>,
     freed: DFF<Bit>,
 
@@ -143,21 +149,17 @@ pub struct Plan {
     span: Signal<Local, Bits<10>>,
     words: Signal<Local, Bits<7>>,
     places: Signal<Local, Bits<7>>,
-    places_wide: Signal<Local, Bits<10>>,
-    room: Signal<Local, Bit>,
     stream_end: Signal<Local, Bit>,
     fragment_end: Signal<Local, Bit>,
     asked: Signal<Local, Bit>,
-    used_after: Signal<Local, Bits<10>>,
     minus: Signal<Local, Bits<10>>,
-    plus: Signal<Local, Bits<10>>,
     freed_one: Signal<Local, Bits<10>>,
     back_wide: Signal<Local, Bits<10>>,
     entry_next: Signal<Local, Bits<4>>,
     burst_header: Signal<Local, Bits<9>>,
     burst_kind: Signal<Local, Bits<4>>,
     cut: Fixed<10, { DMA_REQUEST_MAX as u64 }>,
-    full: Fixed<10, { 1 << BUFFER_LOG2 }>,
+    enough: Fixed<10, { ROOM }>,
 }
 
 const _: () = assert!(DMA_REQUEST_MAX == 512);
@@ -191,6 +193,8 @@ impl Logic for Plan {
             to_cut,
             chunk,
             used,
+            plus,
+            room,
             back,
             freed
         );
@@ -294,9 +298,6 @@ impl Logic for Plan {
         if self.stream_end.val() {
             self.places.next = self.words.val() + 1;
         }
-        self.places_wide.next = bit_cast::<10, 7>(self.places.val());
-        self.used_after.next = self.used.q.val() + self.places_wide.val();
-        self.room.next = self.used_after.val() <= self.full.val();
 
         self.rd_req_valid.next = false;
         self.rd_req_addr.next = self.addr.q.val();
@@ -358,9 +359,9 @@ impl Logic for Plan {
                 self.state.d.next = PlanState::Ask;
             }
             PlanState::Ask => {
-                self.rd_req_valid.next = self.room.val() & self.piece_ready.val();
+                self.rd_req_valid.next = self.room.q.val() & self.piece_ready.val();
                 self.asked.next =
-                    self.room.val() & self.piece_ready.val() & self.rd_req_ready.val();
+                    self.room.q.val() & self.piece_ready.val() & self.rd_req_ready.val();
                 if self.asked.val() {
                     self.addr.d.next = self.addr_after.out.val();
                     self.left.d.next = self.left_after.val();
@@ -402,14 +403,18 @@ impl Logic for Plan {
         }
         self.back_wide.next = bit_cast::<10, 7>(self.back.q.val());
         self.minus.next = self.freed_one.val() + self.back_wide.val();
-        self.plus.next = 0.into();
+        self.plus.d.next = 0.into();
         if self.asked.val() {
-            self.plus.next = self.places_wide.val();
+            self.plus.d.next = bit_cast::<10, 7>(self.places.val());
         }
-        self.used.d.next = (self.used.q.val() + self.plus.val()) - self.minus.val();
+        self.used.d.next = (self.used.q.val() + self.plus.q.val()) - self.minus.val();
+        // A piece's places are in `room` when the next one can be asked for, three
+        // cycles later.
+        self.room.d.next = self.used.q.val() <= self.enough.val();
         self.idle.next = (self.take.q.val() == TakeState::Empty)
             & (self.state.q.val() == PlanState::Idle)
             & !self.used.q.val().any()
+            & !self.plus.q.val().any()
             & !self.freed.q.val()
             & !self.back.q.val().any();
     }

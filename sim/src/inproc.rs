@@ -51,6 +51,14 @@ impl InprocFunction {
     }
 }
 
+impl std::fmt::Debug for InprocFunction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InprocFunction")
+            .field("node", &self.node)
+            .finish_non_exhaustive()
+    }
+}
+
 fn register(bar: u8, offset: u64) -> Result<u32, BusError> {
     let inside = bar == 0 && offset.is_multiple_of(4) && offset < BAR0_BYTES as u64;
     match u32::try_from(offset) {

@@ -111,3 +111,26 @@ fn frames_are_received() {
 fn a_budget_bounds_what_is_in_flight() {
     suite::load::budget(model);
 }
+
+#[test]
+fn flows_that_are_due_together_take_turns() {
+    suite::load::all_at_once(model());
+    suite::load::all_at_once(Model::new(ModelConfig::default()));
+}
+
+#[test]
+fn reads_that_fail_leave_no_burst_behind() {
+    suite::load::injected_faults(model(), 3_000);
+}
+
+#[test]
+fn builds_of_any_size_work() {
+    for (queues, flow_slots) in [(1, 1), (3, 2), (256, 65_536)] {
+        let nic = Model::new(ModelConfig {
+            queues,
+            flow_slots,
+            ..ModelConfig::default()
+        });
+        suite::load::conservation(nic, 300, queues as u64);
+    }
+}

@@ -69,12 +69,18 @@ impl Receiver {
         self.arriving = None;
         self.stored.clear();
         self.stored_bytes = 0;
+        self.write_free = Ticks::ZERO;
         self.queues = queues;
         self.set_key(&registers.rss_key);
     }
 
     pub fn set_key(&mut self, key: &[u8; RSS_KEY]) {
         self.toeplitz = Toeplitz::new(key);
+    }
+
+    /// Looks again at the frame that waits for buffers.
+    pub fn wake(&mut self, now: Ticks) {
+        self.write_free = self.write_free.min(now);
     }
 
     /// A frame is arriving.
@@ -172,9 +178,12 @@ impl Model {
                 .iter()
                 .map(|b| usize::from(b.buffer.bytes()))
                 .sum();
-            if room < len && (queue.rings.fetching || queue.rings.pending() > 0) {
+            let rings = &queue.rings;
+            if room < len && rings.enabled && (rings.fetching || rings.pending() > 0) {
                 // More buffers are coming; `buffers_read` comes back here.
+                let q = stored.queue;
                 self.receiver.write_free = Ticks(u64::MAX);
+                self.fetch_buffers_of(env, q, usize::MAX);
                 return;
             }
             let Some(stored) = self.receiver.stored.pop_front() else {
@@ -188,7 +197,7 @@ impl Model {
                 self.receiver.write_free = self.now + Ticks(self.config.beats(len));
             }
             self.receiver.pool.push(stored.frame);
-            self.fetch_buffers_of(env, stored.queue);
+            self.fetch_buffers_of(env, stored.queue, BUFFERS_AHEAD);
         }
     }
 
@@ -236,17 +245,18 @@ impl Model {
     /// Fetches buffers ahead, for every queue.
     pub(super) fn fetch_buffers(&mut self, env: &mut Env<'_>) {
         for q in 0..self.rx.len() {
-            self.fetch_buffers_of(env, q);
+            self.fetch_buffers_of(env, q, BUFFERS_AHEAD);
         }
     }
 
-    fn fetch_buffers_of(&mut self, env: &mut Env<'_>, q: usize) {
+    /// Fetches buffers of queue `q` until `ahead` are there.
+    fn fetch_buffers_of(&mut self, env: &mut Env<'_>, q: usize, ahead: usize) {
         let queue = &self.rx[q];
         let r = &queue.rings;
         if !r.enabled
             || r.fetching
             || r.pending() == 0
-            || queue.buffers.len() >= BUFFERS_AHEAD
+            || queue.buffers.len() >= ahead
             || !self.registers.enabled()
         {
             return;
@@ -273,7 +283,7 @@ impl Model {
         index: u32,
         count: u32,
     ) {
-        self.receiver.write_free = self.receiver.write_free.min(self.now);
+        self.receiver.wake(self.now);
         let rings = &self.rx[q].rings;
         if !rings.enabled || rings.generation != generation {
             return;
@@ -305,7 +315,7 @@ impl Model {
             c.arrival = self.now.0;
             self.complete_rx(env, q, c);
         }
-        self.fetch_buffers_of(env, q);
+        self.fetch_buffers_of(env, q, BUFFERS_AHEAD);
     }
 }
 

@@ -303,6 +303,7 @@ impl Model {
             return;
         }
         self.rx[q].buffers.clear();
+        self.receiver.wake(self.now);
         if !on {
             self.rx[q].rings.enabled = false;
             self.rx[q].rings.fetching = false;

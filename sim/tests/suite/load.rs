@@ -13,6 +13,7 @@ use tsonic_regs::registers::{global, queue};
 use tsonic_sim::checkers::{Departure, Fairness, Ledger, window_bound};
 use tsonic_sim::harness::{Bench, Post};
 use tsonic_sim::nic::Nic;
+use tsonic_sim::root_complex::RootComplexConfig;
 use tsonic_types::Ticks;
 
 use super::bench;
@@ -158,6 +159,77 @@ pub fn rate_error<N: Nic>(nic: N) {
     let ends = (first.1.len() - last.1.len()) as f64;
     let error = (span - exact).abs() - ends;
     assert!(error / exact < 1e-6, "{span} instead of {exact}");
+}
+
+/// Every flow of the table due at one tick: each is served once before any is
+/// served twice, and none is lost.
+pub fn all_at_once<N: Nic>(nic: N) {
+    let mut b = bench(nic);
+    let flows = b.read(global::FLOW_SLOTS.offset).min(1_024) as u16;
+    b.enable_tx(0, 12, 13);
+    let data = payload(1, 300);
+    for flow in 1..flows {
+        let header = tcp4_header(flow);
+        let mut d = b.place(&tso(&header, &data, 100, flow));
+        d.control.set_launch(1);
+        d.launch = 200_000;
+        d.burst.set_flow_slot(flow);
+        b.push(0, &d);
+    }
+    b.ring(0);
+    assert!(b.drain(10_000_000));
+    assert_eq!(b.completions(0).len() + 1, usize::from(flows));
+    let sent = &b.mac.sent;
+    assert_eq!(sent.len(), 3 * (usize::from(flows) - 1));
+    assert!(sent[0].0 >= Ticks(200_000));
+    for round in sent.chunks(usize::from(flows) - 1) {
+        let mut ports: Vec<u16> = round.iter().map(|(_, f)| source_port(f)).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len() + 1, usize::from(flows));
+    }
+}
+
+/// Reads that fail at random, of descriptors, headers and payload: as many
+/// completions as bursts, and the books match the wire.
+pub fn injected_faults<N: Nic>(nic: N, bursts: u32) {
+    let config = RootComplexConfig {
+        read_faults_per_million: 20_000,
+        ..RootComplexConfig::default()
+    };
+    let mut b = Bench::new(nic, config, 16 << 20);
+    b.enable_tx(0, 7, 8);
+    let (header, data) = (tcp4_header(1), payload(1, 5_000));
+    let post = Post {
+        cuts: &[1_000, 1_000, 2_000],
+        ..tso(&header, &data, 900, 0)
+    };
+    let mut d = b.place(&post);
+    let (mut posted, mut done, mut errors, mut segments) = (0, 0, 0, 0u64);
+    while done < bursts {
+        while posted < bursts && posted - done < 127 {
+            d.burst.set_cookie((posted % 1_000) as u16);
+            d.burst.set_flow_slot((posted % 5) as u16);
+            b.push(0, &d);
+            posted += 1;
+        }
+        b.ring(0);
+        b.run_to(b.nic.now() + Ticks(5_000));
+        for c in b.completions(0) {
+            done += 1;
+            segments += u64::from(c.done.segments());
+            let fault = c.status.status() == Status::AddressFault.code();
+            let whole = c.status.status() == Status::Ok.code() && c.done.segments() == 6;
+            assert!(fault || whole, "{c:?}");
+            errors += u32::from(fault);
+        }
+        assert!(b.nic.now() < Ticks(1_000_000_000), "it hangs");
+    }
+    assert!(b.drain(1_000_000));
+    assert!(b.completions(0).is_empty());
+    assert_eq!(segments, b.mac.sent.len() as u64);
+    assert!(errors > bursts / 50, "{errors} of {bursts}");
+    assert_eq!(b.read(global::STATUS.offset), 1);
 }
 
 /// A launch time holds back the first segment of its burst and nothing else.
@@ -482,6 +554,27 @@ pub fn receive<N: Nic>(nic: N) {
     let dropped = b.counter(global::RX_NO_BUFFER);
     assert_eq!(received + dropped, sent);
     assert!(dropped > 0 && received > dropped, "{received} of {sent}");
+    // One frame over more buffers than any NIC fetches ahead.
+    while let Some((cookie, bytes)) = posted.pop_front() {
+        // Use up what is left: a frame that just fits each.
+        let at = b.nic.now() + Ticks(10);
+        b.arrive(at, &payload(1, bytes.into()), false);
+        b.run_to(at + Ticks(3_000));
+        let c = b.rx_completions(0);
+        assert_eq!((c.len(), c[0].status.cookie()), (1, cookie));
+    }
+    let area = b.alloc(64 * 63, 64);
+    for i in 0..63 {
+        b.push_buffer(0, area + 64 * i, 64, i as u16);
+    }
+    b.ring_rx(0);
+    let at = b.nic.now() + Ticks(10);
+    let frame = payload(3, 63 * 64 - 5);
+    b.arrive(at, &frame, false);
+    b.run_to(at + Ticks(6_000));
+    let c = b.rx_completions(0);
+    assert_eq!(c.len(), 63);
+    assert_eq!(b.peek(area, frame.len()), frame);
     // Too long, and bad.
     let at = b.nic.now() + Ticks(10);
     b.arrive(at, &payload(1, 20_000), false);

@@ -20,6 +20,8 @@ pub(crate) struct InNic {
     pub end: u64,
     /// Payload bytes of a segment.
     pub mss: u32,
+    /// Segments.
+    pub segments: u32,
     /// Bytes by the measure of small queues.
     pub truesize: u32,
     chunks: [ChunkId; FRAGMENTS_MAX],
@@ -27,12 +29,19 @@ pub(crate) struct InNic {
 }
 
 impl InNic {
-    pub fn new(owner: Option<(u32, u32)>, range: (u64, u64), mss: u32, truesize: u32) -> InNic {
+    pub fn new(
+        owner: Option<(u32, u32)>,
+        range: (u64, u64),
+        mss: u32,
+        segments: u32,
+        truesize: u32,
+    ) -> InNic {
         InNic {
             owner,
             start: range.0,
             end: range.1,
             mss,
+            segments,
             truesize,
             chunks: [ChunkId(0); FRAGMENTS_MAX],
             chunk_count: 0,
@@ -113,7 +122,7 @@ mod tests {
         let mut pool = HeapPool::new(16_384, 2);
         let chunk = pool.allocate().unwrap();
         let mut t = BurstTable::default();
-        let b = InNic::new(Some((1, 0)), (1, 101), 100, 420);
+        let b = InNic::new(Some((1, 0)), (1, 101), 100, 1, 420);
         let f = [ChunkRef {
             chunk,
             offset: 0,

@@ -170,7 +170,7 @@ fn a_capped_flow_keeps_its_rate_by_nic_and_by_engine() {
             "{:?}",
             i.min_rtt
         );
-        assert!(i.srtt < Nanos::from_micros(1_500), "{:?}", i.srtt);
+        assert!(i.srtt < Nanos::from_micros(2_000), "{:?}", i.srtt);
     }
 }
 
@@ -299,7 +299,7 @@ fn marks_slow_down_instead_of_losses() {
             "{algorithm}: {g:.1} MB/s, {} reductions",
             i.counters.ecn_reductions
         );
-        assert!(g > 8.0, "{algorithm}: {g}");
+        assert!(g > 6.0, "{algorithm}: {g}");
     }
 }
 

@@ -22,6 +22,8 @@ fn clean_link_both_families() {
         assert_eq!(c.counters.retransmitted_bytes, 0);
         assert_eq!(c.counters.rto_count, 0);
         assert!(mbytes(total, t) > 90.0, "{} MB/s", mbytes(total, t));
+        // About a round trip's worth in the network and as much in the NIC.
+        assert!(c.cwnd < 300, "the window fills the NIC: {}", c.cwnd);
         eprintln!(
             "ipv6 {ipv6}: {:.1} MB/s, {} bursts, {} segments, srtt {} cwnd {}",
             mbytes(total, t),

@@ -12,6 +12,7 @@
 //! | `output` | the transmit path: sizing, gate, queue, post |
 //! | `segment` | header templates and the post itself |
 //! | `timers` | deadlines and what they do |
+//! | `window` | pacing rate, use of the congestion window |
 //!
 //! Sequence numbers are absolute in here (`u64`): 0 is the SYN, 1 the first byte
 //! of data, and nothing wraps. Only `segment` and `input` know 32-bit numbers.
@@ -25,6 +26,7 @@ mod recovery;
 mod segment;
 mod state;
 mod timers;
+mod window;
 
 pub(crate) use input::{Incoming, Reply};
 pub(crate) use segment::Stop;
@@ -146,6 +148,8 @@ pub(crate) struct Nic {
     pub queue: CachedQueue,
     /// Bytes of bursts in the NIC by the measure of small queues.
     pub outstanding: u64,
+    /// Segments of those bursts.
+    pub segments: u32,
     /// The gate stopped us: a completion calls back.
     pub throttled: bool,
     /// Core of the last write.

@@ -131,6 +131,7 @@ impl Conn {
                 asked: false,
                 queue: CachedQueue::new(),
                 outstanding: 0,
+                segments: 0,
                 throttled: false,
                 core: CoreId(0),
                 hash,

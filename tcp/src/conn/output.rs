@@ -5,7 +5,7 @@
 
 use super::segment::{Outgoing, Posted, Stop, TRUESIZE_OVERHEAD};
 use super::{Conn, State};
-use crate::arith::pacing::{PacingInput, edt_step, pacing_rate};
+use crate::arith::pacing::edt_step;
 use crate::arith::tso::{
     Autosize, DeferInput, Split, autosize, cwnd_quota, should_defer, split_point,
 };
@@ -138,6 +138,7 @@ impl Conn {
         start: u64,
         end: u64,
     ) -> Result<(), Stop> {
+        let again = (start, end);
         let posted = if start == 0 {
             self.transmit(core, now, port, &self.syn_segment(core))?
         } else {
@@ -148,7 +149,8 @@ impl Conn {
         self.tx
             .board
             .retransmit(start, posted.end, posted.burst, now);
-        self.rec.on_retransmit(posted.segments, self.ts_now(now));
+        self.rec
+            .on_retransmit(posted.segments, self.ts_now(now), again);
         for c in [&mut self.counters, &mut core.counters.total] {
             c.retransmitted_segments += u64::from(posted.segments);
             c.retransmitted_bytes += u64::from(posted.payload);
@@ -436,70 +438,6 @@ impl Conn {
         self.tx.wstamp = Nanos(step.wstamp_ns);
     }
 
-    /// Pacing rate from window and round-trip time.
-    pub fn update_rate<P>(&mut self, core: &Core<P>) {
-        let t = core.tunables(self.tenant);
-        let max = t.max_pacing_rate.min(self.tx.max_rate);
-        if self.rtt.srtt8_us() == 0 {
-            self.tx.rate = max;
-            return;
-        }
-        self.tx.rate = pacing_rate(&PacingInput {
-            mss: u64::from(self.tx.mss),
-            cwnd: u64::from(self.cc.cwnd),
-            packets_out: u64::from(self.tx.board.counts().out),
-            ssthresh: u64::from(self.cc.ssthresh),
-            srtt8_us: self.rtt.srtt8_us(),
-            ss_ratio: u64::from(t.pacing_ss_ratio),
-            ca_ratio: u64::from(t.pacing_ca_ratio),
-            max,
-        })
-        .max(1);
-    }
-
-    /// Remembers whether the window was what limited us in this round: an unused
-    /// window must not grow.
-    fn note_window_use(&mut self) {
-        let limited = self.tx.limited_now || self.in_flight() >= self.cc.cwnd;
-        let out = self.tx.board.counts().out;
-        let tx = &mut self.tx;
-        if tx.una >= tx.usage_end || limited || (!tx.cwnd_limited && out > tx.max_out) {
-            tx.cwnd_limited = limited;
-            tx.max_out = out;
-            tx.usage_end = tx.nxt;
-        }
-    }
-
-    /// Whether the window limits the sender, so that it may grow.
-    pub fn is_cwnd_limited(&self) -> bool {
-        self.tx.cwnd_limited
-            || (self.cc.in_slow_start() && u64::from(self.cc.cwnd) < 2 * u64::from(self.tx.max_out))
-    }
-
-    /// After idling for an RTO the window is worth half (RFC 5681, 4.1, as Linux
-    /// softens it).
-    fn restart_after_idle<P>(&mut self, core: &Core<P>, now: Nanos) {
-        if self.tx.last_sent == Nanos::ZERO {
-            return;
-        }
-        let idle = now.since(self.tx.last_sent);
-        self.cc.on_restart(idle);
-        let t = core.tunables(self.tenant);
-        if !t.slow_start_after_idle || self.rec.in_recovery_or_loss() {
-            return;
-        }
-        let rto = self.rto_now(core);
-        let floor = t.initial_cwnd.min(self.cc.cwnd);
-        if idle > rto {
-            self.cc.ssthresh = self.cc.ssthresh.max(self.cc.cwnd / 4 * 3);
-        }
-        let mut left = idle;
-        while left > rto && self.cc.cwnd > floor {
-            self.cc.cwnd = (self.cc.cwnd / 2).max(floor);
-            left = left - rto;
-        }
-    }
-
     /// Tail loss probe: new data was not possible, so the last segment again.
     fn send_probe<P: ChunkPool, T: TxPort>(
         &mut self,
@@ -512,9 +450,7 @@ impl Conn {
             return Ok(());
         };
         if r.in_nic() {
-            // It has not even left: no reason to suspect anything.
             self.rec.probe_due = false;
-            self.arm_probe(core, now);
             return Ok(());
         }
         let mss = u64::from(self.tx.mss);
@@ -562,6 +498,7 @@ impl Conn {
             .nic
             .outstanding
             .saturating_sub(u64::from(burst.truesize));
+        self.nic.segments = self.nic.segments.saturating_sub(burst.segments);
         let d = crate::scoreboard::Departure {
             start: burst.start,
             end: burst.end,

@@ -18,6 +18,8 @@ use tsonic_types::Nanos;
 const REO_STEPS_MAX: u32 = 255;
 /// Recoveries after which a widened window is narrow again.
 const REO_PERSIST: u32 = 16;
+/// Retransmissions remembered to tell their duplicates from the network's.
+const SENT_AGAIN: usize = 64;
 
 /// Where congestion control stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,9 +88,10 @@ pub(crate) struct Recovery {
     pub backoff: u32,
     /// The SYN was sent again: the first RTO of data is longer (RFC 6298, 5.7).
     pub syn_retransmitted: bool,
-    /// Segments ever sent again, duplicates ever reported.
-    retransmitted: u64,
-    dsacks: u64,
+    /// Ranges last sent again, oldest overwritten first: what else the peer
+    /// reports as a duplicate was duplicated by the network.
+    sent_again: [(u64, u64); SENT_AGAIN],
+    next_again: usize,
     /// Bursts in a row that the device failed to send.
     pub failures: u32,
 }
@@ -121,8 +124,8 @@ impl Recovery {
             dup_acks: 0,
             backoff: 0,
             syn_retransmitted: false,
-            retransmitted: 0,
-            dsacks: 0,
+            sent_again: [(0, 0); SENT_AGAIN],
+            next_again: 0,
             failures: 0,
         }
     }
@@ -146,9 +149,10 @@ impl Recovery {
         }
     }
 
-    pub fn on_retransmit(&mut self, segments: u32, stamp: u32) {
+    pub fn on_retransmit(&mut self, segments: u32, stamp: u32, range: (u64, u64)) {
         self.on_sent(segments);
-        self.retransmitted += u64::from(segments);
+        self.sent_again[self.next_again] = range;
+        self.next_again = (self.next_again + 1) % SENT_AGAIN;
         if let Some(u) = &mut self.undo {
             *u.retransmissions.get_or_insert(0) += i64::from(segments);
             u.stamp.get_or_insert(stamp);
@@ -508,7 +512,6 @@ impl Conn {
         let nxt = self.tx.nxt;
         let una = self.tx.una;
         let rec = &mut self.rec;
-        rec.dsacks += u64::from(segments);
         if let Some(p) = rec.probe
             && p.retransmitted
             && end == p.high
@@ -517,8 +520,7 @@ impl Conn {
             rec.probe = None;
             return;
         }
-        if rec.dsacks > rec.retransmitted {
-            // More than we ever repeated: the network duplicates.
+        if !rec.sent_again.iter().any(|r| r.0 <= start && end <= r.1) {
             return;
         }
         rec.rack.reordering_seen = true;

@@ -111,7 +111,7 @@ impl Conn {
             let truesize = payload + TRUESIZE_OVERHEAD;
             let owner = Some((self.index, self.generation));
             let range = (out.start, out.start + octets);
-            let burst = InNic::new(owner, range, mss, truesize);
+            let burst = InNic::new(owner, range, mss, count, truesize);
             core.bursts.insert(&mut core.pool, burst, fragments)
         } else {
             (TOKEN_NONE, crate::scoreboard::NO_BURST)
@@ -175,6 +175,7 @@ impl Conn {
         self.tx.ip_id = self.tx.ip_id.wrapping_add(count as u16);
         if out.tracked {
             self.nic.outstanding += u64::from(payload + TRUESIZE_OVERHEAD);
+            self.nic.segments += count;
         }
         if payload > 0 {
             for c in [&mut self.counters, &mut core.counters.total] {

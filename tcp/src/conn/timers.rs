@@ -185,9 +185,14 @@ impl Conn {
             self.on_reorder_timer(core, now);
         }
         if take(&mut self.timers.probe, now) && !self.rec.in_recovery_or_loss() {
-            self.rec.probe_due = true;
-            // The time-out counts anew from the probe.
-            self.arm_rto(core, now);
+            if self.tx.board.last().is_some_and(|r| r.in_nic()) {
+                // The tail has not even left: no reason to suspect anything.
+                self.arm_probe(core, now);
+            } else {
+                self.rec.probe_due = true;
+                // The time-out counts anew from the probe.
+                self.arm_rto(core, now);
+            }
         }
         if take(&mut self.timers.rto, now) {
             self.on_rto(core, now);

@@ -231,7 +231,7 @@ impl ControlQueue {
             let token = if fragments.is_empty() {
                 TOKEN_NONE
             } else {
-                let burst = InNic::new(None, (0, 1), 1, 0);
+                let burst = InNic::new(None, (0, 1), 1, 1, 0);
                 bursts.insert(pool, burst, fragments).0
             };
             let burst = Burst {

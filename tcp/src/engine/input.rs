@@ -154,11 +154,10 @@ impl<P: ChunkPool> Engine<P> {
             ecn: ip.ecn,
             arrival,
         };
-        let mut reply = Reply::Reset;
         if let Some(index) = self.demux.get(&(local, remote)).copied()
             && let Some(c) = conn_at(&mut self.slots, index)
         {
-            reply = c.on_segment(&mut self.core, now, &segment);
+            let reply = c.on_segment(&mut self.core, now, &segment);
             if reply == Reply::Reopen {
                 c.finish(crate::conn::CloseReason::Normal);
             }

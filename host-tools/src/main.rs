@@ -4,8 +4,12 @@
 //! Exit code 0: done. 1: failed, the reason on standard error. 2: the command
 //! line itself is wrong.
 
+mod demo;
 mod explain;
 mod jsonl;
+mod nics;
+mod regs;
+mod units;
 
 use clap::{Parser, Subcommand};
 use std::io;
@@ -22,7 +26,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(Box<demo::DemoArgs>),
     Explain(explain::Args),
+    Regs(regs::RegsArgs),
 }
 
 /// Why a command failed.
@@ -31,12 +37,17 @@ enum CliError {
     /// Reading or writing.
     #[error("{0}; check where standard input and output go")]
     Io(#[from] io::Error),
+    /// The demo.
+    #[error(transparent)]
+    Demo(#[from] demo::DemoError),
 }
 
 impl Cli {
     fn run(self) -> Result<(), CliError> {
         match self.command {
+            Command::Demo(args) => Ok(demo::run(&args)?),
             Command::Explain(args) => explain::run(&args),
+            Command::Regs(args) => Ok(regs::run(&args)?),
         }
     }
 }

@@ -77,8 +77,10 @@ pub fn as_json() -> Value {
             json!({"structure": w.structure, "word": w.word, "doc": w.doc, "fields": fields})
         })
         .collect();
-    let limits: Vec<Value> =
-        LIMITS.iter().map(|(n, v, d)| json!({"name": n, "value": v, "doc": d})).collect();
+    let limits: Vec<Value> = LIMITS
+        .iter()
+        .map(|(n, v, d)| json!({"name": n, "value": v, "doc": d}))
+        .collect();
     let errors: Vec<Value> = Status::ALL
         .iter()
         .map(|s| {
@@ -99,14 +101,30 @@ struct Style {
 }
 
 impl Style {
-    const TEXT: Style = Style { heading: "", row: "  ", cell: "  ", end: "", rule: false };
-    const MARKDOWN: Style = Style { heading: "## ", row: "| ", cell: " | ", end: " |", rule: true };
+    const TEXT: Style = Style {
+        heading: "",
+        row: "  ",
+        cell: "  ",
+        end: "",
+        rule: false,
+    };
+    const MARKDOWN: Style = Style {
+        heading: "## ",
+        row: "| ",
+        cell: " | ",
+        end: " |",
+        rule: true,
+    };
 
     /// One table; columns but the last are padded to their widest cell.
     fn table(&self, out: &mut String, title: &str, head: &[&str], rows: &[Vec<String>]) {
         let _ = writeln!(out, "{}{title}\n", self.heading);
         let width = |c: usize| {
-            rows.iter().map(|r| r[c].len()).chain([head[c].len()]).max().unwrap_or_default()
+            rows.iter()
+                .map(|r| r[c].len())
+                .chain([head[c].len()])
+                .max()
+                .unwrap_or_default()
         };
         let widths: Vec<usize> = (0..head.len()).map(width).collect();
         let mut line = |cells: Vec<&str>| {
@@ -160,12 +178,23 @@ fn as_tables(style: &Style) -> String {
                 ]
             })
             .collect();
-        style.table(&mut out, &title, &["offset", "register", "access", "meaning"], &rows);
+        style.table(
+            &mut out,
+            &title,
+            &["offset", "register", "access", "meaning"],
+            &rows,
+        );
     }
     let mut rows = Vec::new();
     for w in WORDS {
         let place = |bits: String, name: &str, doc: &str| {
-            vec![w.structure.to_owned(), w.word.to_string(), bits, name.to_owned(), doc.to_owned()]
+            vec![
+                w.structure.to_owned(),
+                w.word.to_string(),
+                bits,
+                name.to_owned(),
+                doc.to_owned(),
+            ]
         };
         if w.fields.is_empty() {
             rows.push(place("63:0".to_owned(), "", w.doc));
@@ -174,7 +203,12 @@ fn as_tables(style: &Style) -> String {
             rows.push(place(format!("{}:{}", f.msb, f.lsb), f.name, f.doc.trim()));
         }
     }
-    style.table(&mut out, "Words", &["structure", "word", "bits", "field", "meaning"], &rows);
+    style.table(
+        &mut out,
+        "Words",
+        &["structure", "word", "bits", "field", "meaning"],
+        &rows,
+    );
     let rows: Vec<Vec<String>> = LIMITS
         .iter()
         .map(|(n, v, d)| vec![(*n).to_owned(), v.to_string(), (*d).to_owned()])
@@ -191,7 +225,12 @@ fn as_tables(style: &Style) -> String {
             ]
         })
         .collect();
-    style.table(&mut out, "Status and error codes", &["code", "name", "cause", "remedy"], &rows);
+    style.table(
+        &mut out,
+        "Status and error codes",
+        &["code", "name", "cause", "remedy"],
+        &rows,
+    );
     out
 }
 
@@ -201,7 +240,11 @@ mod tests {
 
     #[test]
     fn every_register_field_and_code_is_printed_in_every_form() {
-        let forms = [as_tables(&Style::TEXT), as_tables(&Style::MARKDOWN), as_json().to_string()];
+        let forms = [
+            as_tables(&Style::TEXT),
+            as_tables(&Style::MARKDOWN),
+            as_json().to_string(),
+        ];
         for text in &forms {
             for name in BLOCKS.iter().flat_map(|b| b.registers).map(|r| r.name) {
                 assert!(text.contains(name), "{name}");
@@ -214,8 +257,14 @@ mod tests {
             }
         }
         // A table of Markdown has as many cells in its rule as in its head.
-        let head = forms[1].lines().find(|l| l.starts_with("| offset")).unwrap_or_default();
-        let rule = forms[1].lines().find(|l| l.starts_with("| ---")).unwrap_or_default();
+        let head = forms[1]
+            .lines()
+            .find(|l| l.starts_with("| offset"))
+            .unwrap_or_default();
+        let rule = forms[1]
+            .lines()
+            .find(|l| l.starts_with("| ---"))
+            .unwrap_or_default();
         assert_eq!(head.matches('|').count(), rule.matches('|').count());
     }
 }

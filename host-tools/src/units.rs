@@ -10,8 +10,14 @@ use tsonic_types::ByteRate;
 /// # Errors
 /// A sentence that says what is taken.
 pub fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no size: write bytes, or a number with kB, MB, GB, KiB, MiB, GiB (64MiB)");
-    text.parse::<ByteSize>().map(|b| b.as_u64()).map_err(|_| wrong())
+    let wrong = || {
+        format!(
+            "'{text}' is no size: write bytes, or a number with kB, MB, GB, KiB, MiB, GiB (64MiB)"
+        )
+    };
+    text.parse::<ByteSize>()
+        .map(|b| b.as_u64())
+        .map_err(|_| wrong())
 }
 
 /// Bytes per second: `20MB/s`, `1MiB/s`, or in bits as `tc` writes them: `1Gbit`, `800kbit`.
@@ -20,7 +26,9 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// A sentence that says what is taken.
 pub fn rate(text: &str) -> Result<ByteRate, String> {
     let wrong = || {
-        format!("'{text}' is no rate: write bytes a second (20MB/s) or bits a second (1Gbit), above 0")
+        format!(
+            "'{text}' is no rate: write bytes a second (20MB/s) or bits a second (1Gbit), above 0"
+        )
     };
     let lower = text.trim().to_ascii_lowercase();
     let bytes = if let Some(per_second) = lower.strip_suffix("/s") {
@@ -40,7 +48,11 @@ pub fn rate(text: &str) -> Result<ByteRate, String> {
     } else {
         return Err(wrong());
     };
-    if bytes == 0 { Err(wrong()) } else { Ok(ByteRate(bytes)) }
+    if bytes == 0 {
+        Err(wrong())
+    } else {
+        Ok(ByteRate(bytes))
+    }
 }
 
 /// A share: `0.01` or `1%`.
@@ -48,13 +60,18 @@ pub fn rate(text: &str) -> Result<ByteRate, String> {
 /// # Errors
 /// A sentence that says what is taken.
 pub fn share(text: &str) -> Result<f64, String> {
-    let wrong = || format!("'{text}' is no share: write a number from 0 to 1 (0.01) or a percentage (1%)");
+    let wrong =
+        || format!("'{text}' is no share: write a number from 0 to 1 (0.01) or a percentage (1%)");
     let (number, scale) = match text.trim().strip_suffix('%') {
         Some(percent) => (percent, 100.0),
         None => (text.trim(), 1.0),
     };
     let value = number.trim().parse::<f64>().map_err(|_| wrong())? / scale;
-    if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(wrong()) }
+    if (0.0..=1.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err(wrong())
+    }
 }
 
 /// A span: `1ms`, `200us`, `5s`, `10ns`; a bare number is seconds.

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `tsonic demo` takes.
+
+use crate::nics::NicKind;
+use crate::units;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Duration;
+use tsonic_types::ByteRate;
+
+/// Moves a file from the engine through the NIC to a TCP receiver, and compares.
+///
+/// The file (or random bytes) is written to one or more connections of our TCP
+/// engine, leaves through driver and NIC, crosses a wire with the faults you ask for,
+/// and arrives at a receiver. SHA-256 is compared at both ends.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "Examples:\n  tsonic demo\n  tsonic demo --json --size 4MiB --nic rtl --peer linux\n  tsonic demo --peer sim --loss 1% --dup 0.1% --reorder 1% --seed 3\n  tsonic demo movie.mkv --flows 4 --rate 20MB/s --sysctl net.ipv4.tcp_tso_rtt_log=null"
+)]
+pub struct DemoArgs {
+    /// File to send; random bytes (from the seed) when absent.
+    pub file: Option<PathBuf>,
+    /// Bytes to send when no file is given.
+    #[arg(long, default_value = "64MiB", value_parser = units::size, conflicts_with = "file")]
+    pub size: u64,
+    /// Which NIC.
+    #[arg(long, value_enum, default_value = "model")]
+    pub nic: NicKind,
+    /// Who receives: `linux` is a kernel TCP socket behind a TAP in a network namespace
+    /// made for the run, `sim` our own engine on a second NIC. The default is `linux`
+    /// where it is permitted.
+    #[arg(long, value_enum)]
+    pub peer: Option<PeerKind>,
+    /// Connections; each carries a part of the file.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub flows: u16,
+    /// Queue pairs of the NIC (rtl: 4 or 32).
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub queues: u16,
+    /// Payload rate that each connection keeps below.
+    #[arg(long, value_parser = units::rate)]
+    pub rate: Option<ByteRate>,
+    /// Speed of the wire.
+    #[arg(long, default_value = "1Gbit", value_parser = units::rate)]
+    pub link_rate: ByteRate,
+    /// Delay of the wire, each way.
+    #[arg(long, default_value = "500us", value_parser = units::span)]
+    pub delay: Duration,
+    /// Use IPv6.
+    #[arg(long)]
+    pub ipv6: bool,
+    /// Share of frames lost, each way.
+    #[arg(long, default_value = "0", value_parser = units::share)]
+    pub loss: f64,
+    /// Share of frames that are delayed, and so reordered, each way.
+    #[arg(long, default_value = "0", value_parser = units::share)]
+    pub reorder: f64,
+    /// Longest extra delay of such a frame.
+    #[arg(long, default_value = "200us", value_parser = units::span)]
+    pub reorder_delay: Duration,
+    /// Share of frames that arrive twice, each way.
+    #[arg(long, default_value = "0", value_parser = units::share)]
+    pub dup: f64,
+    /// A tunable of the engine, `NAME=VALUE`; may be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    pub sysctl: Vec<(String, String)>,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Wall time after which the run is given up.
+    #[arg(long, default_value = "300s", value_parser = units::span)]
+    pub timeout: Duration,
+    /// Capture the NIC's port to this pcapng file.
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Who receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PeerKind {
+    /// A kernel TCP socket.
+    Linux,
+    /// Our own engine.
+    Sim,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(format!("'{text}' is no assignment: write NAME=VALUE")),
+    }
+}

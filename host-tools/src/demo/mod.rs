@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tsonic demo`: a file through the whole stack, and back to a hash.
+
+mod args;
+mod data;
+mod lab;
+mod receiver;
+mod report;
+mod sender;
+
+pub use args::DemoArgs;
+
+use data::Data;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lab::{Lab, Receiver};
+use receiver::{EngineSink, KernelSink};
+use report::Report;
+use sender::Sender;
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use thiserror::Error;
+use tsonic_host::{HostError, Shard};
+use tsonic_pci::Wake;
+use tsonic_sim::inproc::InprocFunction;
+use tsonic_sim::netns::TapError;
+use tsonic_sim::pcapng::CaptureError;
+use tsonic_sim::rtl::RtlError;
+use tsonic_tcp::tunables::TunableError;
+use tsonic_types::Nanos;
+
+/// How often a sender whose receiver is a kernel looks at it, on the device's clock.
+const LOOK: Nanos = Nanos::from_millis(5);
+/// A run that lasts longer than this shows its progress.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Turns between two looks at the wall clock.
+const CLOCK_TURNS: u32 = 64;
+
+/// Why a demo did not end well.
+#[derive(Debug, Error)]
+pub enum DemoError {
+    /// The file cannot be opened.
+    #[error("cannot send {}: {source}", path.display())]
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The file cannot be read any more.
+    #[error("the file cannot be read to its end: {0}")]
+    Read(io::Error),
+    /// The compiled NIC is not to be had.
+    #[error(transparent)]
+    Rtl(#[from] RtlError),
+    /// No kernel peer.
+    #[error("no kernel peer: {0}; --peer sim needs none")]
+    Tap(#[from] TapError),
+    /// No capture.
+    #[error("cannot capture: {0}")]
+    Capture(#[from] CaptureError),
+    /// A tunable was refused.
+    #[error("--sysctl: {0}")]
+    Tunable(#[from] TunableError),
+    /// Device or driver.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The engine, or a connection.
+    #[error("TCP: {0}")]
+    Tcp(#[from] tsonic_tcp::Error),
+    /// Two NICs that cannot share a clock.
+    #[error("the two NICs have clocks of different frequency")]
+    Clocks,
+    /// Nothing more would happen.
+    #[error(
+        "the transfer stopped after {0} bytes: nothing is under way and no timer runs; this is a bug, report the seed"
+    )]
+    Stalled(u64),
+    /// Too slow.
+    #[error("not done after {0} s of wall time; give a longer --timeout, or less to send")]
+    TimedOut(u64),
+    /// What arrived is not what was sent.
+    #[error("what arrived is not what was sent")]
+    Differs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`DemoError`].
+pub fn run(args: &DemoArgs) -> Result<(), DemoError> {
+    let data = match &args.file {
+        Some(path) => Data::open(path).map_err(|source| DemoError::File {
+            path: path.clone(),
+            source,
+        })?,
+        None => Data::Random {
+            seed: args.seed,
+            len: args.size,
+        },
+    };
+    let report = transfer(args, &data)?;
+    if args.json {
+        // A report is made of numbers, strings and maps: it always serializes.
+        println!("{}", serde_json::to_string(&report).unwrap_or_default());
+    } else {
+        println!("{report}");
+    }
+    if report.ok {
+        Ok(())
+    } else {
+        Err(DemoError::Differs)
+    }
+}
+
+enum Sink {
+    Kernel(KernelSink),
+    Engine(EngineSink, Box<Shard<InprocFunction>>),
+}
+
+fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
+    let sha256_sent = data.sha256().map_err(DemoError::Read)?;
+    let mut lab = Lab::new(args)?;
+    let target = lab.addresses.target();
+    let mut kernel = None;
+    let mut sink = match lab.receiver {
+        Receiver::Kernel(k) => {
+            let sink = KernelSink::listen(&k, target, args.flows)?;
+            kernel = Some(k);
+            Sink::Kernel(sink)
+        }
+        Receiver::Engine(mut shard) => Sink::Engine(
+            EngineSink::listen(shard.engine(), target, args.flows)?,
+            shard,
+        ),
+    };
+    let started = lab.sender.now();
+    let wall = Instant::now();
+    let mut app = Sender::open(
+        lab.sender.engine(),
+        started,
+        target,
+        data,
+        args.flows,
+        args.queues,
+        Lab::rate(args),
+    )?;
+    let ports = app.ports(lab.sender.engine());
+    let progress = Progress::new(data.len());
+    let mut turns = 0u32;
+    loop {
+        let mut result = Ok(());
+        let mut again = lab.sender.turn(|engine, _| {
+            result = app.run(engine, data);
+        })?;
+        result?;
+        if let Sink::Engine(sink, shard) = &mut sink {
+            let mut result = Ok(());
+            again |= shard.turn(|engine, now| {
+                result = sink.run(engine, now);
+            })?;
+            result?;
+        }
+        let received = match &sink {
+            Sink::Kernel(_) => kernel.as_ref().map_or(0, |k| k.bytes_received()),
+            Sink::Engine(sink, _) => sink.bytes,
+        };
+        let finished = match &sink {
+            Sink::Kernel(sink) => sink.is_finished(),
+            Sink::Engine(sink, _) => sink.is_finished(),
+        };
+        if finished {
+            break;
+        }
+        if let Some(error) = app.broken(lab.sender.engine()) {
+            return Err(error.into());
+        }
+        turns = turns.wrapping_add(1);
+        if turns.is_multiple_of(CLOCK_TURNS) {
+            if wall.elapsed() > args.timeout {
+                return Err(DemoError::TimedOut(args.timeout.as_secs()));
+            }
+            progress.show(received);
+        }
+        if again {
+            continue;
+        }
+        let deadline = match &mut sink {
+            Sink::Kernel(_) => Some(lab.sender.now() + LOOK),
+            Sink::Engine(_, shard) => shard.engine().next_timer(),
+        };
+        if lab.sender.wait(deadline)? == Wake::Idle {
+            return Err(DemoError::Stalled(received));
+        }
+    }
+    let ended = lab.sender.now();
+    let (bytes_received, sha256_received) = match sink {
+        Sink::Kernel(sink) => sink.finish(&ports)?,
+        Sink::Engine(sink, _) => sink.finish(&ports),
+    };
+    progress.end();
+    let seconds = ended.since(started).0 as f64 / 1e9;
+    let mut world = lab.world.world();
+    let captured = match args.pcap {
+        Some(_) => Some(world.end_capture()?),
+        None => None,
+    };
+    let (wire, _) = world.wire_stats();
+    let (dilation, _) = world.dilation();
+    drop(world);
+    let pacing = lab.sender.nic().pacing().clone();
+    let counters = lab.sender.engine().counters().clone();
+    let total = &counters.total;
+    let histogram = total.segments_per_burst.iter().copied().enumerate();
+    Ok(Report {
+        ok: sha256_sent == sha256_received && bytes_received == data.len(),
+        sha256_sent: hex::encode(sha256_sent),
+        sha256_received: hex::encode(sha256_received),
+        bytes: data.len(),
+        bytes_received,
+        nic: args.nic,
+        peer: lab.peer,
+        flows: args.flows,
+        ipv6: args.ipv6,
+        seed: args.seed,
+        seconds,
+        goodput: if seconds > 0.0 {
+            bytes_received as f64 / seconds
+        } else {
+            0.0
+        },
+        wall_seconds: wall.elapsed().as_secs_f64(),
+        dilation,
+        bursts: total.bursts,
+        segments: total.segments,
+        segments_per_burst: total.segments as f64 / total.bursts.max(1) as f64,
+        segments_per_burst_histogram: histogram.filter(|(_, n)| *n > 0).collect(),
+        bursts_by_queue: counters.bursts_by_queue.clone(),
+        tsq_stops: total.tsq_stops,
+        queue_moves: total.queue_moves,
+        retransmitted: total.retransmitted_segments,
+        retransmitted_bytes: total.retransmitted_bytes,
+        rto_count: total.rto_count,
+        tlp_probes: total.tlp_probes,
+        recoveries: total.recoveries,
+        wire_dropped: wire.lost + wire.queue_drops,
+        wire_dropped_payload_bytes: wire.lost_payload_bytes + wire.queue_drop_payload_bytes,
+        wire_duplicated: wire.duplicated,
+        wire_reordered: wire.reordered,
+        paced_gaps: pacing.gaps(),
+        pacing_error_mean_ns: pacing.mean_ns(),
+        pacing_error_p99_ns: pacing.percentile_ns(0.99),
+        pacing_error_max_ns: pacing.max_ns(),
+        min_rtt_us: app.min_rtt(lab.sender.engine()).map(|t| t.0 as f64 / 1e3),
+        captured,
+    })
+}
+
+/// A bar on standard error, for runs that take a while.
+struct Progress {
+    bar: ProgressBar,
+    started: Instant,
+}
+
+impl Progress {
+    fn new(bytes: u64) -> Progress {
+        let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::hidden());
+        // The template is ours and right; without it the bar has its default look.
+        if let Ok(style) = ProgressStyle::with_template(
+            "{bar:40} {bytes}/{total_bytes} received, {elapsed} of wall time, {eta} left",
+        ) {
+            bar.set_style(style);
+        }
+        Progress {
+            bar,
+            started: Instant::now(),
+        }
+    }
+
+    fn show(&self, bytes: u64) {
+        if self.bar.is_hidden() && self.started.elapsed() > PATIENCE {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.set_position(bytes);
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -30,12 +30,14 @@
 //! | [`Rotator`]`<W, S>` | rotates W/8 bytes to the right (down) or left | comb. |
 //! | [`FirstOne`]`<N, L>` | index of the lowest or highest set bit, and one-hot | comb. |
 //! | [`RoundRobin`]`<N, L>` | first set bit after `last`, cyclically | comb. |
+//! | [`Above`]`<N, L>` | bits above an index | comb. |
 //! | [`OneHot`]`<L, N>` | index to one-hot, with enable | comb. |
 //! | [`ByteMask`]`<C, B, W>` | count of valid bytes to byte enables, and data with the other bytes cleared | comb. |
 //! | [`ByteMerge`]`<B, W>` | each byte from one of two words | comb. |
 //! | [`Fixed`]`<N, V>` | the constant V, which a block can hold and derive `Default` | constant |
 //! | [`Multiplier`]`<A, B, P>` | unsigned product, pipelined, on MULT18X18D | [`Multiplier::LATENCY`] cycles |
 
+mod above;
 mod bits;
 mod fields;
 mod fifo;
@@ -55,6 +57,7 @@ mod sized_ram;
 mod skid;
 
 pub(crate) use fields::{pack_word, unpack_word};
+pub use above::Above;
 pub use fifo::Fifo;
 pub use find::{FirstOne, OneHot, RoundRobin};
 pub use fixed::Fixed;

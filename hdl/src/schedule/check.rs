@@ -91,6 +91,9 @@ pub struct Segment {
     pub earliest: u64,
     /// Earliest tick that the queue's rate allows.
     pub gate: u64,
+    /// Ticks by which the grant is behind the flow's virtual time; no rate is lost
+    /// while that is below D.
+    pub lag: u64,
 }
 
 /// A broken rule.
@@ -203,6 +206,10 @@ impl Times {
         }
     }
 
+    fn virtual_tick(&self) -> u64 {
+        u64::try_from(self.v >> FRACTION).unwrap_or(0)
+    }
+
     fn tick(&self) -> u64 {
         let ticks = (self.e + (1 << FRACTION) - 1) >> FRACTION;
         u64::try_from(ticks).unwrap_or(0)
@@ -309,6 +316,7 @@ pub fn replay(log: &[Event], lateness_debt: u64, drained: bool) -> Result<Vec<Se
                     wire_bytes,
                     earliest,
                     gate,
+                    lag: grant.tick.saturating_sub(list.times.virtual_tick()),
                 });
                 list.times
                     .granted(grant.tick, wire_bytes, burst.inv_rate, lateness_debt);
@@ -356,7 +364,8 @@ pub fn window(segments: &[Segment], flow_slot: u16, lateness_debt: u64) -> Resul
         .filter(|s| s.burst.flow_slot == flow_slot)
         .collect();
     // Cost of a segment in units of 2^-28 tick.
-    let cost = |s: &Segment| i128::from(s.wire_bytes) * i128::from(s.burst.inv_rate);
+    let cap = i128::from(super::LONGEST_GAP) << FRACTION;
+    let cost = |s: &Segment| (i128::from(s.wire_bytes) * i128::from(s.burst.inv_rate)).min(cap);
     let largest = flow.iter().map(|s| cost(s)).max().unwrap_or(0);
     let mut sent = 0;
     // Least of (cost before the window - its start) over all starts so far.
@@ -383,7 +392,7 @@ pub fn window(segments: &[Segment], flow_slot: u16, lateness_debt: u64) -> Resul
         }
         if let Some(next) = flow.get(n + 1) {
             let apart = i128::from(next.grant.tick - s.grant.tick) << FRACTION;
-            if apart < cost(s).min(i128::from(super::LONGEST_GAP) << FRACTION) / 2 {
+            if apart < cost(s) / 2 {
                 return Err(Violation::Spacing {
                     flow_slot,
                     from: s.grant.tick,

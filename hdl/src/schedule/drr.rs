@@ -41,7 +41,7 @@ pub struct Drr<const N: usize, const QB: usize> {
     /// It is made in this cycle.
     pub chosen: Signal<Out, bool>,
     /// The queue.
-    pub queue: Signal<Out, Bits<QB>>,
+    pub choice: Signal<Out, Bits<QB>>,
     /// Charges the queue that was chosen last.
     pub charge: Signal<In, bool>,
     /// Wire bytes.
@@ -56,7 +56,9 @@ pub struct Drr<const N: usize, const QB: usize> {
     offer_quantum: DFF<Bits<16>>,
     age: DFF<Bits<2>>,
     eligible_then: DFF<Bits<N>>,
-    robin: RoundRobin<N, QB>,
+    eligible_above: DFF<Bits<N>>,
+    above: Above<N, QB>,
+    first: FirstOne<N, QB>,
     quanta: LutRam<Bits<16>, QB>,
     debts: LutRam<Bits<18>, QB>,
     current_eligible: Select<N, 1, QB>,
@@ -91,15 +93,21 @@ impl<const N: usize, const QB: usize> Logic for Drr<N, QB> {
             offer_deficit,
             offer_quantum,
             age,
-            eligible_then
+            eligible_then,
+            eligible_above
         );
         clock!(self, clock, quanta, debts);
-        // The next queue after the pointer, one cycle old.
+        // The next queue after the pointer: those above it, else the first of all.
+        self.above.index.next = self.current.q.val();
         self.eligible_then.d.next = self.eligible.val();
-        self.robin.requests.next = self.eligible_then.q.val();
-        self.robin.last.next = self.current.q.val();
-        self.candidate.d.next = self.robin.index.val();
-        self.candidate_valid.d.next = self.robin.found.val();
+        self.eligible_above.d.next = self.eligible.val() & self.above.out.val();
+        if self.eligible_above.q.val().any() {
+            self.first.data.next = self.eligible_above.q.val();
+        } else {
+            self.first.data.next = self.eligible_then.q.val();
+        }
+        self.candidate.d.next = self.first.index.val();
+        self.candidate_valid.d.next = self.first.found.val();
         // What it would start with.
         self.quanta.read_address.next = self.candidate.q.val();
         self.debts.read_address.next = self.candidate.q.val();
@@ -122,26 +130,26 @@ impl<const N: usize, const QB: usize> Logic for Drr<N, QB> {
         self.offer_eligible.data.next = self.eligible.val();
         self.offer_eligible.index.next = self.offer.q.val();
         self.serve_current.next = self.current_eligible.out.val().any() & self.positive.val();
-        // The offer stands on the pointer's present place two cycles after a move.
+        // The offer stands on the pointer's present place three cycles after a move.
         self.move_on.next = self.choose.val()
             & !self.serve_current.val()
             & self.offer_valid.q.val()
             & self.offer_eligible.out.val().any()
-            & (self.age.q.val() == 2)
+            & (self.age.q.val() == 3)
             & (self.offer.q.val() != self.current.q.val());
         // Alone: credit, and decide in the next cycle.
         self.again.next = self.choose.val()
             & !self.serve_current.val()
             & self.current_eligible.out.val().any()
             & self.offer_valid.q.val()
-            & (self.age.q.val() == 2)
+            & (self.age.q.val() == 3)
             & (self.offer.q.val() == self.current.q.val());
         self.chosen.next = self.choose.val()
             & (self.serve_current.val() | (self.move_on.val() & self.offer_positive.val()));
         if self.serve_current.val() {
-            self.queue.next = self.current.q.val();
+            self.choice.next = self.current.q.val();
         } else {
-            self.queue.next = self.offer.q.val();
+            self.choice.next = self.offer.q.val();
         }
         self.wide_charge.data.next = self.wire_bytes.val();
         self.wide_again.data.next = self.offer_quantum.q.val();
@@ -152,7 +160,7 @@ impl<const N: usize, const QB: usize> Logic for Drr<N, QB> {
         } else if self.again.val() {
             self.deficit.d.next = self.after_credit.val();
         }
-        if self.age.q.val() != 2 {
+        if self.age.q.val() != 3 {
             self.age.d.next = self.age.q.val() + 1;
         }
         if self.move_on.val() {

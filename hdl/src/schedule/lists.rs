@@ -5,7 +5,7 @@
 //! A list's identity is `{unpaced, index}`: flow slot or queue. Bursts are
 //! chained by context. Three users share the block by time: an enqueue appends
 //! (`append`), the scheduler looks up the next segment of a list (`look`, then
-//! its answer two cycles later) and reports a grant (`advance`); no append is
+//! its answer three cycles later) and reports a grant (`advance`); no append is
 //! done in the cycle of `advance` and the one after it.
 
 use crate::prelude::*;
@@ -43,7 +43,7 @@ pub struct BurstLists<const LB: usize, const M: usize> {
     pub abort_ctx: Signal<In, Bits<8>>,
 
     /// Looks up the first burst of `look_list`; the answer stands from the next
-    /// cycle on, the segment's fields from the one after it, until the next look.
+    /// cycle on, the segment's fields two cycles after that, until the next look.
     pub look: Signal<In, bool>,
     /// List.
     pub look_list: Signal<In, Bits<LB>>,
@@ -81,7 +81,7 @@ pub struct BurstLists<const LB: usize, const M: usize> {
     pub holding: Signal<Out, Bits<M>>,
 
     head: LutRam<Bits<8>, LB>,
-    tail: LutRam<Bits<8>, LB>,
+    tail: LutRam2<Bits<8>, LB>,
     chain: Ram<Bits<8>, 8>,
     progress: Ram<Bits<36>, LB>,
     progress_in: Pack2<18, 18, 36>,
@@ -95,6 +95,9 @@ pub struct BurstLists<const LB: usize, const M: usize> {
     granted_list: DFF<Bits<LB>>,
     granted_ctx: DFF<Bits<8>>,
     looked: DFF<bool>,
+    read: DFF<bool>,
+    rest: DFF<Bits<18>>,
+    burst_mss: DFF<Bits<16>>,
     segment_offset: DFF<Bits<18>>,
     segment_number: DFF<Bits<18>>,
     segment_len: DFF<Bits<16>>,
@@ -105,12 +108,13 @@ pub struct BurstLists<const LB: usize, const M: usize> {
     segment_header: DFF<Bits<9>>,
     wire_sum: DFF<Bits<17>>,
     replace_head: DFF<bool>,
+    only: DFF<bool>,
     wide_mss: Zext<16, 18>,
     narrow_rest: Zext<18, 16>,
     wide_len: Zext<16, 17>,
     wide_len18: Zext<16, 18>,
     wide_header: Zext<9, 17>,
-    rest: Signal<Local, Bits<18>>,
+
     is_aborted: Signal<Local, bool>,
     empties: Signal<Local, bool>,
     next_offset: Signal<Local, Bits<18>>,
@@ -127,6 +131,9 @@ impl<const LB: usize, const M: usize> Logic for BurstLists<LB, M> {
             granted_list,
             granted_ctx,
             looked,
+            read,
+            rest,
+            burst_mss,
             segment_offset,
             segment_number,
             segment_len,
@@ -136,7 +143,8 @@ impl<const LB: usize, const M: usize> Logic for BurstLists<LB, M> {
             segment_inv_rate,
             segment_header,
             wire_sum,
-            replace_head
+            replace_head,
+            only
         );
         clock!(
             self, clock, head, tail, chain, progress, bursts, aborts, filled
@@ -162,14 +170,10 @@ impl<const LB: usize, const M: usize> Logic for BurstLists<LB, M> {
         self.tail.write_enable.next = self.append.val();
         self.tail.write_address.next = self.list.val();
         self.tail.write_data.next = self.ctx.val();
-        if self.advance.val() {
-            self.tail.read_address.next = self.granted_list.q.val();
-        } else {
-            self.tail.read_address.next = self.list.val();
-        }
+        self.tail.read_address0.next = self.list.val();
         self.chained.next = self.append.val() & self.filled.read0.val();
         self.chain.write_enable.next = self.chained.val();
-        self.chain.write_address.next = self.tail.read_data.val();
+        self.chain.write_address.next = self.tail.read_data0.val();
         self.chain.write_data.next = self.ctx.val();
         self.aborts.write_enable.next = self.append.val() | self.abort.val();
         if self.abort.val() {
@@ -194,27 +198,31 @@ impl<const LB: usize, const M: usize> Logic for BurstLists<LB, M> {
         self.burst_out.data.next = self.bursts.read_data.val();
         self.progress_out.data.next = self.progress.read_data.val();
         // ... then the segment ...
-        self.rest.next = self.burst_out.o0.val() - self.progress_out.o0.val();
-        self.wide_mss.data.next = self.burst_out.o1.val();
-        self.narrow_rest.data.next = self.rest.val();
+        self.read.d.next = self.looked.q.val();
+        self.rest.d.next = self.burst_out.o0.val() - self.progress_out.o0.val();
+        self.burst_mss.d.next = self.burst_out.o1.val();
+        self.wide_mss.data.next = self.burst_mss.q.val();
+        self.narrow_rest.data.next = self.rest.q.val();
         self.aborts.read_address.next = self.granted_ctx.q.val();
         self.is_aborted.next = self.aborts.read_data.val().any();
         if self.looked.q.val() {
             self.segment_offset.d.next = self.progress_out.o0.val();
             self.segment_number.d.next = self.progress_out.o1.val();
-            self.segment_first.d.next = !self.progress_out.o1.val().any();
-            self.segment_aborted.d.next = self.is_aborted.val();
             self.segment_inv_rate.d.next = self.burst_out.o3.val();
             self.segment_header.d.next = self.burst_out.o2.val();
+        }
+        if self.read.q.val() {
+            self.segment_first.d.next = !self.segment_number.q.val().any();
+            self.segment_aborted.d.next = self.is_aborted.val();
             if self.is_aborted.val() {
                 self.segment_len.d.next = 0.into();
                 self.segment_header.d.next = 0.into();
                 self.segment_last.d.next = true;
-            } else if self.rest.val() <= self.wide_mss.out.val() {
+            } else if self.rest.q.val() <= self.wide_mss.out.val() {
                 self.segment_len.d.next = self.narrow_rest.out.val();
                 self.segment_last.d.next = true;
             } else {
-                self.segment_len.d.next = self.burst_out.o1.val();
+                self.segment_len.d.next = self.burst_mss.q.val();
                 self.segment_last.d.next = false;
             }
         }
@@ -233,8 +241,11 @@ impl<const LB: usize, const M: usize> Logic for BurstLists<LB, M> {
         self.head_inv_rate.next = self.segment_inv_rate.q.val();
 
         // Advance: progress, or the next burst (its context comes a cycle later).
-        self.empties.next =
-            self.segment_last.q.val() & (self.granted_ctx.q.val() == self.tail.read_data.val());
+        // Known from the cycle before, with what joined the list in it.
+        self.tail.read_address1.next = self.granted_list.q.val();
+        self.only.d.next = (self.granted_ctx.q.val() == self.tail.read_data1.val())
+            & !(self.append.val() & (self.list.val() == self.granted_list.q.val()));
+        self.empties.next = self.segment_last.q.val() & self.only.q.val();
         self.exhausted.next = self.empties.val();
         self.filled.clear.next = self.advance.val() & self.empties.val();
         self.filled.clear_index.next = self.granted_list.q.val();

@@ -17,8 +17,9 @@
 //! V is stored as 64.28 fixed point, so that it never wraps; everything else is
 //! computed relative to T, where 34 bits before the point are enough.
 //!
-//! Two stages of six cycles each work on two operations at once: one operation
-//! every six cycles, twelve from taking it to its result.
+//! Two stages of seven and five cycles work on two operations at once, and a
+//! result stands in a register of its own until it is taken: one operation every
+//! seven cycles, thirteen from taking it to its result.
 
 use crate::prelude::*;
 
@@ -115,6 +116,8 @@ pub struct Pacer<const IB: usize, const QB: usize, const LB: usize, const Q: usi
     a_ticks: DFF<Bits<64>>,
     a_wire_bytes: DFF<Bits<17>>,
     a_inv_rate: DFF<Bits<48>>,
+    times_word: DFF<Bits<126>>,
+    launch_word: DFF<Bits<Q>>,
     lead: DFF<Bits<64>>,
     launch_lead: DFF<Bits<65>>,
     key_lead: DFF<Bits<34>>,
@@ -149,6 +152,15 @@ pub struct Pacer<const IB: usize, const QB: usize, const LB: usize, const Q: usi
     key: DFF<Bits<34>>,
     reached: DFF<bool>,
 
+    // The result.
+    r_valid: DFF<bool>,
+    r_is_queue: DFF<bool>,
+    r_id: DFF<Bits<IB>>,
+    r_keep: DFF<bool>,
+    r_work: DFF<bool>,
+    r_queue: DFF<Bits<QB>>,
+    r_key: DFF<Bits<34>>,
+
     no_ticks: Fixed<34, 0>,
     no_fraction: Fixed<28, 0>,
     longest: Fixed<34, { super::LONGEST_GAP }>,
@@ -165,6 +177,7 @@ pub struct Pacer<const IB: usize, const QB: usize, const LB: usize, const Q: usi
     launch_pack: Pack2<28, 34, 62>,
     sign_pack: Pack2<34, 30, 64>,
     a_done: Signal<Local, bool>,
+    b_done: Signal<Local, bool>,
     b_free: Signal<Local, bool>,
     take: Signal<Local, bool>,
     hand_over: Signal<Local, bool>,
@@ -226,7 +239,9 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
             launch,
             launch_counts,
             start,
-            gap
+            gap,
+            times_word,
+            launch_word
         );
         dff_setup!(
             self,
@@ -251,18 +266,25 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
             virtual_ticks,
             virtual_fraction,
             key,
-            reached
+            reached,
+            r_valid,
+            r_is_queue,
+            r_id,
+            r_keep,
+            r_work,
+            r_queue,
+            r_key
         );
         clock!(self, clock, times, launches, product);
 
         // Who moves.
-        self.a_done.next = self.a_busy.q.val() & (self.a_step.q.val() == 5);
-        self.b_free.next =
-            !self.b_busy.q.val() | ((self.b_step.q.val() == 5) & self.result_ready.val());
+        self.a_done.next = self.a_busy.q.val() & (self.a_step.q.val() == 6);
+        self.b_done.next = self.b_busy.q.val() & (self.b_step.q.val() == 4) & !self.r_valid.q.val();
+        self.b_free.next = !self.b_busy.q.val() | self.b_done.val();
         self.hand_over.next = self.a_done.val() & self.b_free.val();
         self.op_ready.next = !self.a_busy.q.val() | self.hand_over.val();
         self.take.next = self.op_valid.val() & (!self.a_busy.q.val() | self.hand_over.val());
-        self.empty.next = !self.a_busy.q.val() & !self.b_busy.q.val();
+        self.empty.next = !self.a_busy.q.val() & !self.b_busy.q.val() & !self.r_valid.q.val();
         if self.take.val() {
             self.a_busy.d.next = true;
             self.a_step.d.next = 0.into();
@@ -278,7 +300,7 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
             self.a_inv_rate.d.next = self.op_inv_rate.val();
         } else if self.hand_over.val() {
             self.a_busy.d.next = false;
-        } else if self.a_step.q.val() != 5 {
+        } else if self.a_step.q.val() != 6 {
             self.a_step.d.next = self.a_step.q.val() + 1;
         }
         self.a_ticks_now.next = self.a_ticks.q.val();
@@ -294,7 +316,8 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
         self.launches.read_enable.next =
             self.a_busy.q.val() & (self.a_step.q.val() == 0) & self.a_work.q.val();
         self.launches.read_address.next = self.a_ctx.q.val();
-        self.launches_out.data.next = self.launches.read_data.val();
+        self.launch_word.d.next = self.launches.read_data.val();
+        self.launches_out.data.next = self.launch_word.q.val();
 
         // Step 0: reads. The registers below follow each other and stand still
         // once their inputs do; step n holds what n registers in a row give.
@@ -302,11 +325,12 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
         self.times_address.i1.next = self.a_is_queue.q.val().into();
         self.times.read_enable.next = self.a_busy.q.val() & (self.a_step.q.val() == 0);
         self.times.read_address.next = self.times_address.out.val();
-        self.times_out.data.next = self.times.read_data.val();
+        self.times_word.d.next = self.times.read_data.val();
+        self.times_out.data.next = self.times_word.q.val();
         self.product.a.next = self.a_wire_bytes.q.val();
         self.product.b.next = self.a_inv_rate.q.val();
 
-        // Step 1: V, E and launch relative to T.
+        // Step 2: V, E and launch relative to T.
         self.lead.d.next = self.times_out.o1.val() - self.a_ticks.q.val();
         self.key_lead.d.next = self.times_out.o2.val() - self.a_now.val();
         self.wide_launch.data.next = self.launches_out.o0.val();
@@ -315,7 +339,7 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
         self.has_launch.d.next =
             self.a_joins.q.val() & self.a_work.q.val() & self.launches_out.o1.val().any();
 
-        // Step 2: what counts.
+        // Step 3: what counts.
         self.debt64.data.next = self.lateness_debt.val();
         self.debt34.data.next = self.lateness_debt.val();
         self.lead_now.next = self.lead.q.val();
@@ -341,7 +365,7 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
             self.launch.d.next = self.launch_low.val();
         }
 
-        // Step 3: max(V, T - D).
+        // Step 4: max(V, T - D).
         self.lead_low.next = self.lead_now.val().get_bits::<34>(0);
         self.start_pack.i0.next = self.times_out.o0.val();
         self.start_pack.i1.next = self.lead_low.val();
@@ -355,7 +379,7 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
             self.start.d.next = self.start_pack.out.val();
         }
 
-        // Step 4: the gap.
+        // Step 4 or 5: the gap.
         self.product_now.next = self.product.product.val();
         self.product_low.next = self.product_now.val().get_bits::<60>(0);
         self.product_high.next = self.product_now.val().get_bits::<5>(60);
@@ -366,7 +390,7 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
             self.gap.d.next = self.gap_bits.out.val();
         }
 
-        // Step 5: V' and the least E', over to the second stage.
+        // Step 6: V' and the least E', over to the second stage.
         self.key_pack.i0.next = self.no_fraction.val();
         self.key_pack.i1.next = self.key_lead.q.val();
         self.half.next = self.gap.q.val() >> 1;
@@ -387,11 +411,9 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
             } else {
                 self.b_floor.d.next = self.half.val();
             }
-        } else if self.b_busy.q.val() & (self.b_step.q.val() == 5) {
-            if self.result_ready.val() {
-                self.b_busy.d.next = false;
-            }
-        } else if self.b_busy.q.val() {
+        } else if self.b_done.val() {
+            self.b_busy.d.next = false;
+        } else if self.b_step.q.val() != 4 {
             self.b_step.d.next = self.b_step.q.val() + 1;
         }
         self.b_ticks_now.next = self.b_ticks.q.val();
@@ -446,9 +468,6 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
         // Step 3: the key. Step 4: state back, and is it reached?
         self.key.d.next = self.b_now.val() + self.departure.q.val();
         self.to_key.next = self.now.val() - self.key.q.val();
-        if self.b_step.q.val() == 4 {
-            self.reached.d.next = !self.to_key.val().get_bit(33);
-        }
         self.times_in.i0.next = self.virtual_fraction.q.val();
         self.times_in.i1.next = self.virtual_ticks.q.val();
         self.times_in.i2.next = self.key.q.val();
@@ -459,21 +478,34 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
             self.times.write_address.next = self.clear_address.val();
             self.times.write_data.next = 0.into();
         } else {
-            self.times.write_enable.next = self.b_busy.q.val() & (self.b_step.q.val() == 4);
+            self.times.write_enable.next = self.b_done.val();
             self.times.write_address.next = self.times_write.out.val();
             self.times.write_data.next = self.times_in.out.val();
         }
-        self.result_valid.next = self.b_busy.q.val() & (self.b_step.q.val() == 5);
-        self.result_is_queue.next = self.b_is_queue.q.val();
-        self.result_id.next = self.b_id.q.val();
-        self.result_keep.next = self.b_keep.q.val();
-        self.result_work.next = self.b_work.q.val();
-        self.result_queue.next = self.b_queue.q.val();
-        self.result_key.next = self.key.q.val();
+        if self.b_done.val() {
+            self.r_valid.d.next = true;
+            self.r_is_queue.d.next = self.b_is_queue.q.val();
+            self.r_id.d.next = self.b_id.q.val();
+            self.r_keep.d.next = self.b_keep.q.val();
+            self.r_work.d.next = self.b_work.q.val();
+            self.r_queue.d.next = self.b_queue.q.val();
+            self.r_key.d.next = self.key.q.val();
+            self.reached.d.next = !self.to_key.val().get_bit(33);
+        } else if self.result_ready.val() {
+            self.r_valid.d.next = false;
+        }
+        self.result_valid.next = self.r_valid.q.val();
+        self.result_is_queue.next = self.r_is_queue.q.val();
+        self.result_id.next = self.r_id.q.val();
+        self.result_keep.next = self.r_keep.q.val();
+        self.result_work.next = self.r_work.q.val();
+        self.result_queue.next = self.r_queue.q.val();
+        self.result_key.next = self.r_key.q.val();
         self.result_due.next = self.reached.q.val();
         if self.reset.val() {
             self.a_busy.d.next = false;
             self.b_busy.d.next = false;
+            self.r_valid.d.next = false;
         }
     }
 }

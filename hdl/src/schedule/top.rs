@@ -14,6 +14,8 @@ pub enum Step {
     Take,
     /// Which burst of that?
     Look,
+    /// Its data come.
+    Read,
     /// Which segment of that?
     Calculate,
     /// The grant stands.
@@ -168,6 +170,11 @@ pub struct Schedule<
     e_offer: Signal<Local, bool>,
     append: Signal<Local, bool>,
 
+    // An unpaced list that got work.
+    unpaced_pending: DFF<bool>,
+    unpaced_list: DFF<Bits<LB>>,
+    unpaced_queue: DFF<Bits<QB>>,
+
     // A flow that got work.
     work_pending: DFF<bool>,
     work_turn: DFF<bool>,
@@ -219,7 +226,9 @@ pub struct Schedule<
     // A flow whose key is reached.
     due_flow: Zext<SB, IB>,
     due_list: Pack2<IB, 1, LB>,
-    pop_offer: Signal<Local, bool>,
+    pop_pending: DFF<bool>,
+    pop_list: DFF<Bits<LB>>,
+    pop_queue: DFF<Bits<QB>>,
     pop: Signal<Local, bool>,
     gate_pop: Signal<Local, bool>,
     paced_bit: Fixed<1, 0>,
@@ -273,7 +282,13 @@ impl<
             work_id,
             work_ctx,
             work_keep,
-            work_ticks
+            work_ticks,
+            unpaced_pending,
+            unpaced_list,
+            unpaced_queue,
+            pop_pending,
+            pop_list,
+            pop_queue
         );
         dff_setup!(
             self,
@@ -391,13 +406,15 @@ impl<
         self.e_offer.next = self.e_valid.q.val() & !self.lists.blocked.val();
         self.e_wait.next =
             self.e_starts.val() & (self.busy.read0.val() | self.work_pending.q.val());
-        self.due.valid3.next =
-            self.e_offer.val() & !self.e_paced.q.val() & self.lists.list_empty.val();
-        self.due.list3.next = self.e_list.out.val();
-        self.due.queue3.next = self.e_queue.q.val();
+        self.due.valid3.next = self.unpaced_pending.q.val();
+        self.due.list3.next = self.unpaced_list.q.val();
+        self.due.queue3.next = self.unpaced_queue.q.val();
+        if self.due.ready3.val() {
+            self.unpaced_pending.d.next = false;
+        }
         self.append.next = self.e_offer.val()
             & !self.e_wait.val()
-            & (self.e_paced.q.val() | !self.lists.list_empty.val() | self.due.ready3.val());
+            & (self.e_paced.q.val() | !self.unpaced_pending.q.val());
         self.lists.append.next = self.append.val();
         self.pacer.store.next = self.append.val();
         self.pacer.store_ctx.next = self.e_ctx.q.val();
@@ -406,6 +423,11 @@ impl<
         self.pacer.store_launch.next = self.e_launch.q.val();
         if self.append.val() {
             self.e_valid.d.next = false;
+        }
+        if self.append.val() & !self.e_paced.q.val() & self.lists.list_empty.val() {
+            self.unpaced_pending.d.next = true;
+            self.unpaced_list.d.next = self.e_list.out.val();
+            self.unpaced_queue.d.next = self.e_queue.q.val();
         }
         if self.append.val() & self.e_starts.val() {
             self.work_pending.d.next = true;
@@ -446,7 +468,7 @@ impl<
         match self.step.q.val() {
             Step::Choose => {
                 if self.drr.chosen.val() {
-                    self.queue.d.next = self.drr.queue.val();
+                    self.queue.d.next = self.drr.choice.val();
                     self.step.d.next = Step::Take;
                 }
             }
@@ -459,8 +481,11 @@ impl<
                     self.granted_list.d.next = self.list.q.val();
                     self.granted_queue.d.next = self.queue.q.val();
                     self.queue_rate.d.next = self.rates.read_data.val();
-                    self.step.d.next = Step::Calculate;
+                    self.step.d.next = Step::Read;
                 }
+            }
+            Step::Read => {
+                self.step.d.next = Step::Calculate;
             }
             Step::Calculate => {
                 self.step.d.next = Step::Grant;
@@ -593,11 +618,20 @@ impl<
         self.busy.read_index1.next = self.due_flow.out.val();
         self.lists.ask.next = self.due_list.out.val();
         self.flow_queue.read_address.next = self.flows.due_id.val();
-        self.pop_offer.next = self.flows.due.val() & !self.busy.read1.val() & !self.plant.val();
-        self.due.valid2.next = self.pop_offer.val() & self.lists.holds.val();
-        self.due.list2.next = self.due_list.out.val();
-        self.due.queue2.next = self.flow_queue.read_data.val();
-        self.pop.next = self.pop_offer.val() & (!self.lists.holds.val() | self.due.ready2.val());
+        self.pop.next = self.flows.due.val()
+            & !self.busy.read1.val()
+            & !self.plant.val()
+            & !self.pop_pending.q.val();
+        self.due.valid2.next = self.pop_pending.q.val();
+        self.due.list2.next = self.pop_list.q.val();
+        self.due.queue2.next = self.pop_queue.q.val();
+        if self.pop.val() {
+            self.pop_pending.d.next = self.lists.holds.val();
+            self.pop_list.d.next = self.due_list.out.val();
+            self.pop_queue.d.next = self.flow_queue.read_data.val();
+        } else if self.due.ready2.val() {
+            self.pop_pending.d.next = false;
+        }
         self.planted.clear.next = self.pop.val();
         self.planted.clear_index.next = self.due_flow.out.val();
         self.flows.update_valid.next = self.plant.val() | self.pop.val() | self.in_reset.val();
@@ -652,6 +686,8 @@ impl<
             & !self.flow_pending.q.val()
             & !self.queue_pending.q.val()
             & !self.work_pending.q.val()
+            & !self.unpaced_pending.q.val()
+            & !self.pop_pending.q.val()
             & self.pacer.empty.val()
             & !self.flows.busy.val()
             & !self.gates.busy.val()
@@ -677,6 +713,8 @@ impl<
             self.e_valid.d.next = false;
             self.work_pending.d.next = false;
             self.work_turn.d.next = false;
+            self.unpaced_pending.d.next = false;
+            self.pop_pending.d.next = false;
             self.flow_pending.d.next = false;
             self.queue_pending.d.next = false;
             self.step.d.next = Step::Choose;
@@ -744,6 +782,12 @@ impl<
             idle: Default::default(),
             next_event_valid: Default::default(),
             next_event: Default::default(),
+            unpaced_pending: Default::default(),
+            unpaced_list: Default::default(),
+            unpaced_queue: Default::default(),
+            pop_pending: Default::default(),
+            pop_list: Default::default(),
+            pop_queue: Default::default(),
             lists: Default::default(),
             pacer: Default::default(),
             flows: Default::default(),
@@ -823,7 +867,6 @@ impl<
             open_now: Default::default(),
             due_flow: Default::default(),
             due_list: Default::default(),
-            pop_offer: Default::default(),
             pop: Default::default(),
             gate_pop: Default::default(),
             paced_bit: Default::default(),

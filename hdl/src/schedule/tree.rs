@@ -51,15 +51,12 @@ pub struct TreeLevel<const A: usize, const E: usize> {
     lowest: Zext<A, 1>,
     sibling: Signal<Local, Bits<A>>,
     sibling_present: Signal<Local, bool>,
-    odd: Signal<Local, bool>,
-    even_key: Signal<Local, Bits<34>>,
-    even_id: Signal<Local, Bits<A>>,
-    even_present: Signal<Local, bool>,
-    odd_key: Signal<Local, Bits<34>>,
-    odd_id: Signal<Local, Bits<A>>,
-    odd_present: Signal<Local, bool>,
-    difference: Signal<Local, Bits<34>>,
-    odd_wins: Signal<Local, bool>,
+    mine: Pack2<1, 34, 35>,
+    other: Pack2<1, 34, 35>,
+    one: Fixed<1, 1>,
+    inverse: Signal<Local, Bits<34>>,
+    difference: Signal<Local, Bits<35>>,
+    wins: Signal<Local, bool>,
 }
 
 impl<const A: usize, const E: usize> TreeLevel<A, E> {
@@ -88,15 +85,12 @@ impl<const A: usize, const E: usize> TreeLevel<A, E> {
             lowest: Default::default(),
             sibling: Default::default(),
             sibling_present: Default::default(),
-            odd: Default::default(),
-            even_key: Default::default(),
-            even_id: Default::default(),
-            even_present: Default::default(),
-            odd_key: Default::default(),
-            odd_id: Default::default(),
-            odd_present: Default::default(),
+            mine: Default::default(),
+            other: Default::default(),
+            one: Default::default(),
+            inverse: Default::default(),
             difference: Default::default(),
-            odd_wins: Default::default(),
+            wins: Default::default(),
         }
     }
 }
@@ -108,7 +102,6 @@ impl<const A: usize, const E: usize> Logic for TreeLevel<A, E> {
         self.nodes.clock.next = self.clock.val();
         self.sibling.next = self.in_index.val() ^ 1;
         self.lowest.data.next = self.in_index.val();
-        self.odd.next = self.lowest.out.val().any();
         // The node itself.
         self.pack.i0.next = self.in_key.val();
         self.pack.i1.next = self.in_present.val().into();
@@ -120,34 +113,26 @@ impl<const A: usize, const E: usize> Logic for TreeLevel<A, E> {
         self.nodes.read_address.next = self.sibling.val();
         self.unpack.data.next = self.nodes.read_data.val();
         self.sibling_present.next = self.unpack.o1.val().any();
-        if self.odd.val() {
-            self.odd_key.next = self.in_key.val();
-            self.odd_id.next = self.in_id.val();
-            self.odd_present.next = self.in_present.val();
-            self.even_key.next = self.unpack.o0.val();
-            self.even_id.next = self.unpack.o2.val();
-            self.even_present.next = self.sibling_present.val();
-        } else {
-            self.even_key.next = self.in_key.val();
-            self.even_id.next = self.in_id.val();
-            self.even_present.next = self.in_present.val();
-            self.odd_key.next = self.unpack.o0.val();
-            self.odd_id.next = self.unpack.o2.val();
-            self.odd_present.next = self.sibling_present.val();
-        }
-        self.difference.next = self.odd_key.val() - self.even_key.val();
-        self.odd_wins.next =
-            self.odd_present.val() & (!self.even_present.val() | self.difference.val().get_bit(33));
+        // Negative when this key is the earlier one, or when they are equal and
+        // the node is the even one: a - b - 1 + odd as one sum.
+        self.mine.i0.next = self.lowest.out.val();
+        self.mine.i1.next = self.in_key.val();
+        self.inverse.next = !self.unpack.o0.val();
+        self.other.i0.next = self.one.val();
+        self.other.i1.next = self.inverse.val();
+        self.difference.next = self.mine.out.val() + self.other.out.val();
+        self.wins.next = self.in_present.val()
+            & (!self.sibling_present.val() | self.difference.val().get_bit(34));
         self.valid.d.next = self.in_valid.val();
         if self.in_valid.val() {
             self.index.d.next = self.in_index.val() >> 1;
-            self.present.d.next = self.odd_present.val() | self.even_present.val();
-            if self.odd_wins.val() {
-                self.id.d.next = self.odd_id.val();
-                self.key.d.next = self.odd_key.val();
+            self.present.d.next = self.in_present.val() | self.sibling_present.val();
+            if self.wins.val() {
+                self.id.d.next = self.in_id.val();
+                self.key.d.next = self.in_key.val();
             } else {
-                self.id.d.next = self.even_id.val();
-                self.key.d.next = self.even_key.val();
+                self.id.d.next = self.unpack.o2.val();
+                self.key.d.next = self.unpack.o0.val();
             }
         }
         self.out_valid.next = self.valid.q.val();

@@ -53,6 +53,9 @@ pub struct Receive<const Q: usize, const A: usize, const C: usize> {
     pub clock: Signal<In, Clock>,
     /// The device is enabled.
     pub enable: Signal<In, bool>,
+    /// A reset is under way: queues are turned off, frames and completions that
+    /// are inside are thrown away, and nothing more is counted for want of buffers.
+    pub resetting: Signal<In, bool>,
     /// Now.
     pub ticks: Signal<In, Bits<64>>,
 
@@ -169,6 +172,7 @@ impl<const Q: usize, const A: usize, const C: usize> Default for Receive<Q, A, C
         Self {
             clock: Default::default(),
             enable: Default::default(),
+            resetting: Default::default(),
             ticks: Default::default(),
             rx_valid: Default::default(),
             rx_data: Default::default(),
@@ -265,6 +269,7 @@ impl<const Q: usize, const A: usize, const C: usize> Logic for Receive<Q, A, C> 
         self.store.read_pointer.next = self.deliver.read_pointer.val();
 
         self.rings.enable.next = self.enable.val();
+        self.rings.resetting.next = self.resetting.val();
         self.rings.cfg_valid.next = self.cfg_valid.val();
         self.rings.cfg_queue.next = self.cfg_queue.val();
         self.rings.cfg_offset.next = self.cfg_offset.val();
@@ -273,7 +278,10 @@ impl<const Q: usize, const A: usize, const C: usize> Logic for Receive<Q, A, C> 
         self.rings.bell_queue.next = self.bell_queue.val();
         self.rings.bell_tail.next = self.bell_tail.val();
         self.rings.fetch_valid.next = self.fetch.fetch_valid.val();
+        self.rings.fetch_claim.next = self.fetch.fetch_claim.val();
         self.rings.fetch_queue.next = self.fetch.fetch_queue.val();
+        self.rings.fetch_count.next = self.fetch.fetch_count.val();
+        self.rings.fetch_epoch.next = self.fetch.fetch_epoch.val();
         self.rings.fill_valid.next = self.fill.fill_valid.val();
         self.rings.fill_peek.next = self.fill.fill_peek.val();
         self.rings.fill_queue.next = self.fill.fill_queue.val();
@@ -295,6 +303,7 @@ impl<const Q: usize, const A: usize, const C: usize> Logic for Receive<Q, A, C> 
         self.fetch.want_valid.next = self.deliver.want_valid.val();
         self.fetch.want_queue.next = self.deliver.want_queue.val();
         self.fetch.fetch_ready.next = self.rings.fetch_ready.val();
+        self.fetch.found.next = self.rings.found.val();
         self.fetch.count.next = self.rings.count.val();
         self.fetch.slot.next = self.rings.slot.val();
         self.fetch.epoch.next = self.rings.epoch.val();
@@ -361,7 +370,8 @@ impl<const Q: usize, const A: usize, const C: usize> Logic for Receive<Q, A, C> 
         self.count_csum_error.next = self.store.csum_error.val();
         self.count_refused.next = self.rings.refused.val();
         // Two sources, one pulse a cycle: those of the buffer wait.
-        self.count_no_buffer.next = self.deliver.no_buffer.val() | (self.spilled.q.val() != 0);
+        self.count_no_buffer.next =
+            (self.deliver.no_buffer.val() | (self.spilled.q.val() != 0)) & !self.resetting.val();
         if self.store.overflow.val() & (self.deliver.no_buffer.val() | (self.spilled.q.val() == 0))
         {
             self.spilled.d.next = self.spilled.q.val() + 1;

@@ -24,7 +24,9 @@ enum FetchState {
     Ask,
     Wait,
     Answer,
-    Address,
+    Claim,
+    ClaimWait,
+    ClaimAnswer,
     Request,
 }
 
@@ -56,6 +58,14 @@ pub struct RingFetch<const A: usize> {
     pub fetch_ready: Signal<In, bool>,
     /// Queue.
     pub fetch_queue: Signal<Out, Bits<8>>,
+    /// It is a claim.
+    pub fetch_claim: Signal<Out, bool>,
+    /// Descriptors claimed.
+    pub fetch_count: Signal<Out, Bits<3>>,
+    /// Life of the queue.
+    pub fetch_epoch: Signal<Out, Bits<4>>,
+    /// The claim holds.
+    pub found: Signal<In, bool>,
     /// Descriptors to read.
     pub count: Signal<In, Bits<3>>,
     /// First slot.
@@ -147,6 +157,9 @@ impl<const A: usize> Logic for RingFetch<A> {
         self.distance.next = bit_cast::<64, 12>(self.first.q.val()) << 4;
 
         self.fetch_valid.next = false;
+        self.fetch_claim.next = false;
+        self.fetch_count.next = self.batch.q.val();
+        self.fetch_epoch.next = self.life.q.val();
         self.fetch_queue.next = self.queue.q.val();
         self.rd_req_valid.next = false;
         self.rd_req_addr.next = self.address.q.val();
@@ -176,12 +189,26 @@ impl<const A: usize> Logic for RingFetch<A> {
                 if self.count.val() == 0 {
                     self.next.next = true;
                 } else {
-                    self.state.d.next = FetchState::Address;
+                    self.state.d.next = FetchState::Claim;
                 }
             }
-            FetchState::Address => {
+            FetchState::Claim => {
+                self.fetch_valid.next = true;
+                self.fetch_claim.next = true;
                 self.address.d.next = self.base.out.val() + self.distance.val();
-                self.state.d.next = FetchState::Request;
+                if self.fetch_ready.val() {
+                    self.state.d.next = FetchState::ClaimWait;
+                }
+            }
+            FetchState::ClaimWait => {
+                self.state.d.next = FetchState::ClaimAnswer;
+            }
+            FetchState::ClaimAnswer => {
+                if self.found.val() {
+                    self.state.d.next = FetchState::Request;
+                } else {
+                    self.next.next = true;
+                }
             }
             FetchState::Request => {
                 self.rd_req_valid.next = true;

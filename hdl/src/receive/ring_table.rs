@@ -10,7 +10,8 @@
 //! |---|---|---|---|
 //! | register | csr | sizes, enable; turning a queue on resets its row | |
 //! | doorbell | csr | new tail, if inside the ring of an enabled queue | `refused`, `bell_error` |
-//! | fetch | fetch | takes 1 to 4 posted descriptors to be read, in one aligned 64-byte block and before the ring's end, when the cache has room for four | `count`, `slot` (of the ring), `epoch` |
+//! | look | fetch | | `count` of posted descriptors that may be read, 0 to 4: in one aligned 64-byte block, before the ring's end, none unless the cache has room for four; `slot` (of the ring), `epoch` |
+//! | claim | fetch | takes as many | `found`, unless the queue has begun another life |
 //! | peek | fill | | `place` (of the cache) where arriving descriptors go, `epoch` |
 //! | fill | fill | `good` of `taken` descriptors are in the cache now | |
 //! | take | delivery | takes the oldest descriptor from the cache | `found`, `place`, `epoch`; `waiting` when one is under way |
@@ -62,6 +63,8 @@ pub struct RingTable<const Q: usize, const A: usize> {
     pub clock: Signal<In, Clock>,
     /// The device is enabled: descriptors may be fetched.
     pub enable: Signal<In, bool>,
+    /// A reset is under way: every queue is turned off.
+    pub resetting: Signal<In, bool>,
     /// A queue register is written.
     pub cfg_valid: Signal<In, bool>,
     /// Queue of the register.
@@ -77,12 +80,18 @@ pub struct RingTable<const Q: usize, const A: usize> {
     /// New tail.
     pub bell_tail: Signal<In, Bits<32>>,
 
-    /// A fetch is asked for.
+    /// A look or a claim is asked for.
     pub fetch_valid: Signal<In, bool>,
     /// Taken.
     pub fetch_ready: Signal<Out, bool>,
     /// Queue.
     pub fetch_queue: Signal<In, Bits<8>>,
+    /// It is a claim.
+    pub fetch_claim: Signal<In, bool>,
+    /// Descriptors claimed.
+    pub fetch_count: Signal<In, Bits<3>>,
+    /// Life of the queue.
+    pub fetch_epoch: Signal<In, Bits<4>>,
     /// A peek or a fill is asked for.
     pub fill_valid: Signal<In, bool>,
     /// Taken.
@@ -143,7 +152,7 @@ pub struct RingTable<const Q: usize, const A: usize> {
     op_size: DFF<bool>,
     op_control: DFF<bool>,
     op_bell: DFF<bool>,
-    op_fetch: DFF<bool>,
+    op_claim: DFF<bool>,
     op_peek: DFF<bool>,
     op_fill: DFF<bool>,
     op_take: DFF<bool>,
@@ -231,7 +240,7 @@ impl<const Q: usize, const A: usize> Logic for RingTable<Q, A> {
             op_size,
             op_control,
             op_bell,
-            op_fetch,
+            op_claim,
             op_peek,
             op_fill,
             op_take,
@@ -276,15 +285,15 @@ impl<const Q: usize, const A: usize> Logic for RingTable<Q, A> {
             self.deliver_valid.val() & !self.deliver_take.val() & !self.outside.val();
         self.op_peek.d.next = self.fill_valid.val() & self.fill_peek.val() & !self.busy2.val();
         self.op_fill.d.next = self.fill_valid.val() & !self.fill_peek.val() & !self.busy2.val();
-        self.op_fetch.d.next = self.fetch_valid.val() & !self.busy3.val();
+        self.op_claim.d.next = self.fetch_valid.val() & self.fetch_claim.val() & !self.busy3.val();
         self.op_any.d.next = self.deliver_any.val();
-        self.op_taken.d.next = self.fill_taken.val();
+        self.op_taken.d.next = self.fetch_count.val();
         self.op_good.d.next = self.fill_good.val();
         self.op_value.d.next = self.cfg_value.val();
         if self.bell_valid.val() {
             self.op_value.d.next = self.bell_tail.val();
         }
-        self.op_epoch.d.next = self.fill_epoch.val();
+        self.op_epoch.d.next = self.fetch_epoch.val();
         self.op_queue.d.next = self.fetch_queue.val();
         if self.cfg_valid.val() {
             self.op_queue.d.next = self.cfg_queue.val();
@@ -295,6 +304,8 @@ impl<const Q: usize, const A: usize> Logic for RingTable<Q, A> {
             self.op_epoch.d.next = self.deliver_epoch.val();
         } else if self.fill_valid.val() {
             self.op_queue.d.next = self.fill_queue.val();
+            self.op_epoch.d.next = self.fill_epoch.val();
+            self.op_taken.d.next = self.fill_taken.val();
         }
 
         // Cycle 1: the row.
@@ -307,7 +318,7 @@ impl<const Q: usize, const A: usize> Logic for RingTable<Q, A> {
         self.enabled.read_index1.next = self.op_queue.q.val();
         self.enabled.set_index.next = self.op_queue.q.val();
         self.enabled.clear_index.next = self.op_queue.q.val();
-        self.enabled.reset.next = false;
+        self.enabled.reset.next = self.resetting.val();
         self.enabled.set.next = false;
         self.enabled.clear.next = false;
         self.on.next = self.enabled.read0.val();
@@ -392,7 +403,7 @@ impl<const Q: usize, const A: usize> Logic for RingTable<Q, A> {
             }
         }
 
-        // Fetch: up to the next multiple of four in the ring and in memory.
+        // Look: up to the next multiple of four in the ring and in memory.
         self.posted.next = (self.tail.val() - self.head.val()) & self.mask.val();
         self.posted_few.next = self.posted.val().get_bits::<3>(0);
         if self.posted.val().get_bits::<10>(2).any() {
@@ -413,13 +424,16 @@ impl<const Q: usize, const A: usize> Logic for RingTable<Q, A> {
         if !self.on.val() | !self.enable.val() | (self.used.val() > 12) {
             self.batch.next = 0.into();
         }
+        // Claim.
         self.next_head.next =
-            (self.head.val() + bit_cast::<12, 3>(self.batch.val())) & self.mask.val();
-        self.coming_more.next = self.coming.val() + bit_cast::<5, 3>(self.batch.val());
-        if self.op_fetch.q.val() {
+            (self.head.val() + bit_cast::<12, 3>(self.op_taken.q.val())) & self.mask.val();
+        self.coming_more.next = self.coming.val() + bit_cast::<5, 3>(self.op_taken.q.val());
+        self.r_found.d.next = false;
+        if self.op_claim.q.val() & self.on.val() & self.same_life.val() {
             self.updated.next.head = self.next_head.val();
             self.updated.next.coming = self.coming_more.val();
             self.write.next = true;
+            self.r_found.d.next = true;
         }
 
         // Fill.
@@ -439,7 +453,6 @@ impl<const Q: usize, const A: usize> Logic for RingTable<Q, A> {
         if self.op_peek.q.val() {
             self.r_place.d.next = self.oldest.val() + self.cached.val().get_bits::<4>(0);
         }
-        self.r_found.d.next = false;
         self.r_waiting.d.next = false;
         if self.op_take.q.val() & self.on.val() {
             if self.cached.val() != 0 {
@@ -464,7 +477,8 @@ impl<const Q: usize, const A: usize> Logic for RingTable<Q, A> {
         {
             self.r_found.d.next = true;
             self.updated.next.index = self.next_entry.val();
-            self.updated.next.turned = self.turn.val() ^ (self.next_entry.val() == 0);
+            self.updated.next.turned =
+                self.turn.val() ^ (self.entry.val() == self.completion_mask.val());
             self.write.next = true;
         }
         self.rows.write_enable.next = self.write.val() & self.known.val();

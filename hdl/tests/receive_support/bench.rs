@@ -190,7 +190,9 @@ impl Bench {
             .into_iter()
             .map(|name| (name, model.input(name).expect("an input")))
             .collect();
-        inputs.insert("wr_ready", model.input("wr_ready").expect("an input"));
+        for name in ["wr_ready", "resetting"] {
+            inputs.insert(name, model.input(name).expect("an input"));
+        }
         let outputs = OUTPUTS
             .into_iter()
             .map(|name| (name, model.output(name).expect("an output")))

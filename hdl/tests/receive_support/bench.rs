@@ -35,7 +35,7 @@ impl Memory {
     }
     pub fn word(&self, addr: u64) -> Option<u64> {
         let page = self.pages.get(&(addr / PAGE))?;
-        let at = (addr % PAGE & !7) as usize;
+        let at = ((addr % PAGE) & !7) as usize;
         Some(u64::from_le_bytes(
             page[at..at + 8].try_into().expect("eight bytes"),
         ))
@@ -261,20 +261,20 @@ impl Bench {
         self.set("rx_bytes", count as u64);
         self.set("rx_last", last.into());
         self.set("rx_bad", bad.into());
-        if self.beat.is_none() && self.ready() {
-            if let Some(&(addr, bytes, when)) = self.reads.front() {
-                if when <= self.cycle {
-                    let at = addr + self.read_at;
-                    let word = self.memory.word(at);
-                    let last = word.is_none() || self.read_at + 8 >= bytes;
-                    self.read_at += 8;
-                    if last {
-                        self.reads.pop_front();
-                        self.read_at = 0;
-                    }
-                    self.beat = Some((word.unwrap_or(0), last, word.is_none()));
-                }
+        if self.beat.is_none()
+            && self.ready()
+            && let Some(&(addr, bytes, when)) = self.reads.front()
+            && when <= self.cycle
+        {
+            let at = addr + self.read_at;
+            let word = self.memory.word(at);
+            let last = word.is_none() || self.read_at + 8 >= bytes;
+            self.read_at += 8;
+            if last {
+                self.reads.pop_front();
+                self.read_at = 0;
             }
+            self.beat = Some((word.unwrap_or(0), last, word.is_none()));
         }
         let (data, last, err) = self.beat.unwrap_or((0, false, false));
         self.set("rd_valid", self.beat.is_some().into());
@@ -288,7 +288,7 @@ impl Bench {
         }
         if self.get("rd_req_valid") == 1 && rd_req_ready {
             let (addr, bytes) = (self.get("rd_req_addr"), self.get("rd_req_len"));
-            assert!((1..=DMA_REQUEST_MAX as u64).contains(&bytes) && bytes % 16 == 0);
+            assert!((1..=DMA_REQUEST_MAX as u64).contains(&bytes) && bytes.is_multiple_of(16));
             assert_eq!(
                 addr / PAGE,
                 (addr + bytes - 1) / PAGE,
@@ -305,7 +305,7 @@ impl Bench {
             let addr = self.get("wr_addr");
             let (start, bytes) = self.request.unwrap_or((addr, 0));
             assert_eq!(addr, start + bytes, "beats of a request follow each other");
-            assert!(addr % 8 == 0 && bytes + 8 <= DMA_REQUEST_MAX as u64);
+            assert!(addr.is_multiple_of(8) && bytes + 8 <= DMA_REQUEST_MAX as u64);
             assert_eq!(start / PAGE, addr / PAGE, "a write crosses a page");
             let strobe = self.get("wr_strb");
             let count = strobe.trailing_ones() as usize;

@@ -8,9 +8,10 @@
 //! when the pointer leaves, a debt is kept. A queue that may not send is passed
 //! over without cost.
 //!
-//! The next queue and its deficit are made ready in advance (3 cycles after the
+//! The next queue and its deficit are made ready in advance (4 cycles after the
 //! pointer moves), so a choice takes one cycle; a queue whose debt is not below
-//! its quantum costs four cycles each time it is passed.
+//! its quantum costs four cycles each time it is passed. The least quantum keeps that
+//! below the time that the wire takes for the bytes.
 //!
 //! Source: Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round
 //! Robin", 1996; with debts instead of a look at the head's length.
@@ -32,7 +33,8 @@ pub struct Drr<const N: usize, const QB: usize> {
     pub quantum_valid: Signal<In, bool>,
     /// Of this queue.
     pub quantum_queue: Signal<In, Bits<QB>>,
-    /// Wire bytes; 0 counts as [`DEFAULT_QUANTUM`](super::DEFAULT_QUANTUM).
+    /// Wire bytes; 0 counts as [`DEFAULT_QUANTUM`](super::DEFAULT_QUANTUM),
+    /// less than [`LEAST_QUANTUM`](super::LEAST_QUANTUM) as that.
     pub quantum: Signal<In, Bits<16>>,
     /// Queues that may send.
     pub eligible: Signal<In, Bits<N>>,
@@ -67,6 +69,8 @@ pub struct Drr<const N: usize, const QB: usize> {
     wide_offer: Zext<16, 18>,
     wide_again: Zext<16, 18>,
     default_quantum: Fixed<16, { super::DEFAULT_QUANTUM }>,
+    least_quantum: Fixed<16, { super::LEAST_QUANTUM }>,
+    quantum_read: Signal<Local, Bits<16>>,
     credit: Signal<Local, Bits<16>>,
     after_charge: Signal<Local, Bits<18>>,
     after_credit: Signal<Local, Bits<18>>,
@@ -111,10 +115,13 @@ impl<const N: usize, const QB: usize> Logic for Drr<N, QB> {
         // What it would start with.
         self.quanta.read_address.next = self.candidate.q.val();
         self.debts.read_address.next = self.candidate.q.val();
-        if self.quanta.read_data.val().any() {
-            self.credit.next = self.quanta.read_data.val();
-        } else {
+        self.quantum_read.next = self.quanta.read_data.val();
+        if !self.quantum_read.val().any() {
             self.credit.next = self.default_quantum.val();
+        } else if self.quantum_read.val() < self.least_quantum.val() {
+            self.credit.next = self.least_quantum.val();
+        } else {
+            self.credit.next = self.quantum_read.val();
         }
         self.wide_offer.data.next = self.credit.val();
         self.offer.d.next = self.candidate.q.val();

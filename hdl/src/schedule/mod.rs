@@ -60,6 +60,7 @@
 //! *Configuration* counts from the next cycle on. After power-up and `reset` the
 //! block clears its memories while `resetting`; configuration and enqueues are
 //! not taken then: all queues without rate, quantum [`DEFAULT_QUANTUM`].
+//! A quantum below [`LEAST_QUANTUM`] counts as that.
 //!
 //! *Idle* says that nothing happens before `next_event` unless something
 //! arrives: a queue whose gate is closed or whose budget is used up may hold work.
@@ -77,12 +78,15 @@
 //!
 //! | from | to | cycles |
 //! |---|---|---|
-//! | grant taken | next grant, same list or queue | 6 |
-//! | grant taken | next grant, other queue | 6, 9 if the queue changed within the last decision |
-//! | enqueue, all idle | grant | 10 |
-//! | grant taken | the flow's key is in the tree or the flow is due again | 14 |
-//! | key reached | flow is due | 2, and A + 2 for each flow before it at the same time (A = log2 of the slots) |
-//! | a grant's rate arithmetic | the next one's | 6 for each of flow and queue rate |
+//! | grant taken | next grant, if something is due | 7 (with queues in turn and with paced flows in turn too) |
+//! | enqueue taken, all idle | grant of an unpaced burst | 13 |
+//! | enqueue taken, all idle | grant of a paced burst | 27 |
+//! | grant taken | the flow's key is in the tree, or the flow is due again | 16 |
+//! | key reached | flow is due | 3, and A + 2 for each flow before it at the same time (A = log2 of the slots) |
+//! | rate arithmetic of a grant | that of the next | 7 for each of flow and queue rate |
+//!
+//! So a paced flow alone sends a segment every 23 cycles at most, whatever its
+//! rate, and a queue with a rate one every 25 or so.
 
 pub mod check;
 mod drr;
@@ -101,6 +105,9 @@ pub use tree::{TreeLevel, WinnerTree};
 
 /// Quantum of a queue whose register holds 0, in wire bytes.
 pub const DEFAULT_QUANTUM: u64 = 16_384;
+/// Least quantum in wire bytes; a smaller one counts as this, so that rounds in
+/// which no queue gets out of debt never take longer than the wire.
+pub const LEAST_QUANTUM: u64 = 64;
 /// Longest gap, and furthest launch time, in ticks.
 pub const LONGEST_GAP: u64 = 1 << 32;
 

@@ -8,6 +8,21 @@
 //! ([`Engine::on_frame`]), let the application react to [`Engine::next_event`],
 //! then [`Engine::poll`]. When [`Engine::next_timer`] is `None` and nothing is in
 //! the NIC, nothing has to run.
+//!
+//! | done | by |
+//! |---|---|
+//! | state machine, window, probes, keepalive | RFC 9293, 5961, 7323, 1122 |
+//! | selective acknowledgement, duplicates | RFC 2018, 2883 |
+//! | loss recovery | RFC 8985 (RACK-TLP), 9937 (PRR), 6298, 6582 without SACK |
+//! | undoing spurious reductions | RFC 3522 (timestamps), 3708 (DSACK) |
+//! | congestion control | RFC 9438 (CUBIC), 9406 (HyStart++), 5681, 8257 (DCTCP) |
+//! | congestion marks | RFC 3168, and the NIC's own notification |
+//! | transmit path | `tcp_tso_rtt_log`, small queues, XPS, pacing by NIC or engine |
+//! | below | Ethernet with one VLAN tag, ARP, neighbour discovery, echo, IPv4, IPv6 |
+//!
+//! Not done: IP fragments, ICMP errors (path MTU discovery, unreachable), urgent
+//! data, SYN cookies, Fast Open, accurate ECN, BBR, router and duplicate-address
+//! discovery, more than one interface.
 #![forbid(unsafe_code)]
 
 pub mod arith;

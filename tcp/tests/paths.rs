@@ -468,3 +468,109 @@ fn echo_requests_are_answered() {
     assert_eq!(wire::checksum::fold(wire::checksum::sum(0, body)), 0xffff);
     assert_eq!(w.hosts[0].pool.available(), 1024);
 }
+
+#[test]
+fn tagged_frames_stay_in_their_vlan() {
+    for vlans in [[Some(5), Some(5)], [Some(5), Some(6)]] {
+        let mut w = World::new(15, Link::clean(100));
+        for (h, v) in w.hosts.iter_mut().zip(vlans) {
+            let mut config = h.engine.config().clone();
+            config.interface.vlan = v;
+            h.engine = Engine::new(config, h.pool.clone());
+        }
+        if vlans[0] == vlans[1] {
+            let (a, b) = w.connect();
+            w.transfer(a, b, 100_000);
+            continue;
+        }
+        let server = SocketAddr::new(w.hosts[1].ip(), 80);
+        let now = w.now;
+        let a = w.hosts[0]
+            .engine
+            .connect(now, TenantId(0), None, server)
+            .unwrap();
+        w.settle(now + Nanos::from_secs(10));
+        let reason = w.hosts[0].engine.close_reason(a);
+        assert_eq!(reason, Some(CloseReason::Unreachable));
+    }
+}
+
+#[test]
+fn tenants_have_their_own_tunables() {
+    let mut w = World::new(16, Link::clean(500));
+    let second = w.hosts[0].engine.add_tenant();
+    w.hosts[0]
+        .engine
+        .tunables_mut(second)
+        .unwrap()
+        .set("tsonic.max_pacing_rate", "2000000")
+        .unwrap();
+    let (a, b) = w.connect();
+    let total = 2 << 20;
+    let t = w.transfer(a, b, total);
+    assert!(goodput(total, t) > 50.0, "{}", goodput(total, t));
+    let server = SocketAddr::new(w.hosts[1].ip(), 81);
+    let l = w.hosts[1].engine.listen(TenantId(0), server, 4).unwrap();
+    let now = w.now;
+    let a = w.hosts[0]
+        .engine
+        .connect(now, second, None, server)
+        .unwrap();
+    let b = loop {
+        w.poll();
+        if let Some(b) = w.hosts[1].engine.accept(l) {
+            break b;
+        }
+        assert!(w.step());
+    };
+    let t = w.transfer(a, b, total);
+    assert!(
+        (1.9..2.1).contains(&goodput(total, t)),
+        "{}",
+        goodput(total, t)
+    );
+    assert!(matches!(
+        w.hosts[0].engine.connect(now, TenantId(7), None, server),
+        Err(Error::NoTenant(TenantId(7)))
+    ));
+}
+
+#[test]
+fn an_empty_pool_stops_the_writer_and_wakes_it() {
+    let mut w = World::new(17, Link::clean(500));
+    let (a, b) = w.connect();
+    // All chunks but two are somebody else's.
+    let held: Vec<ChunkId> = {
+        let pool = &mut w.hosts[0].pool;
+        (0..pool.available() - 2)
+            .map(|_| pool.allocate().unwrap())
+            .collect()
+    };
+    let data = vec![5u8; 100_000];
+    assert_eq!(w.hosts[0].engine.write(a, CoreId(0), &data), Ok(65_536));
+    assert_eq!(
+        w.hosts[0].engine.write(a, CoreId(0), &data),
+        Err(Error::WouldBlock)
+    );
+    let (mut got, mut sent) = (0, 65_536);
+    let mut buf = vec![0u8; 65_536];
+    while got < 1 << 20 {
+        w.poll();
+        while let Some(e) = w.hosts[0].engine.next_event() {
+            if let Event::Ready(id, r) = e
+                && r.writable()
+            {
+                while let Ok(n) = w.hosts[0].engine.write(id, CoreId(0), &data) {
+                    sent += n;
+                }
+            }
+        }
+        while let Ok(n) = w.hosts[1].engine.read(b, &mut buf) {
+            got += n;
+        }
+        assert!(w.step(), "stuck: got {got} of {sent}");
+    }
+    for c in held {
+        w.hosts[0].pool.release(c);
+    }
+}

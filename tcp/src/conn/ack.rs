@@ -67,7 +67,7 @@ impl Conn {
                 d.segments += 1;
             }
         }
-        self.take_rtt(now, &d);
+        self.take_rtt(core, now, &d);
         // On a SYN-ACK the flag only answers the question whether ECN is known.
         let ece = h.flags.has(Flags::ECE) && !h.flags.has(Flags::SYN);
         if self.agreed.ecn {
@@ -85,14 +85,13 @@ impl Conn {
             self.rearm_after_progress(core, now);
             self.offer_write(core);
         }
-        if window_changed && self.window_left() > 0 {
-            self.timers.persist = None;
-            self.probes_sent = 0;
-        }
         if self.timers.persist.is_some() {
             // Any answer shows that the peer lives.
-            self.rec.backoff = self.rec.backoff.min(self.probes_sent);
             self.probes_sent = 0;
+            if self.window_left() > 0 {
+                self.timers.persist = None;
+                self.rec.backoff = 0;
+            }
         }
         Verdict::Go
     }
@@ -179,7 +178,7 @@ impl Conn {
         tx.una + tx.wnd != edge
     }
 
-    fn take_rtt(&mut self, now: Nanos, d: &Delivered) {
+    fn take_rtt<P>(&mut self, core: &Core<P>, now: Nanos, d: &Delivered) {
         let Some(rtt) = d.rtt else { return };
         let rtt = rtt.max(Nanos(1));
         let round_end = self.tx.una > self.rtt_round;
@@ -189,6 +188,8 @@ impl Conn {
         self.rtt.sample(rtt.as_micros().max(1), round_end);
         let suspect = d.runt && self.min_rtt.get().is_some_and(|m| rtt.0 > m);
         if !suspect {
+            let window = u64::from(core.tunables(self.tenant).min_rtt_wlen);
+            self.min_rtt.set_window(window * 1_000_000_000);
             self.min_rtt.update(now.0, rtt.0);
         }
         self.cc.on_rtt(rtt, self.tx.una, self.tx.nxt);

@@ -316,18 +316,22 @@ impl World {
             .min()
     }
 
-    /// The earliest event inside a NIC, or arrival at one.
-    fn next_inside(&self) -> Option<Ticks> {
+    /// The earliest event inside a NIC, or arrival at one, that lies ahead. What
+    /// is due already is done on the way there; a frame that arrives while the
+    /// one before it is still being taken in has to wait for its end, which is an
+    /// event of its own.
+    fn next_inside(&self, now: Ticks) -> Option<Ticks> {
         let arrivals = if self.nodes.len() == 1 {
-            self.back.next()
+            [self.back.next(), None]
         } else {
-            self.back.next().into_iter().chain(self.out.next()).min()
+            [self.back.next(), self.out.next()]
         };
-        self.nodes
-            .iter()
-            .filter_map(|n| n.nic.next_event())
-            .chain(arrivals)
-            .min()
+        let all = || {
+            let events = self.nodes.iter().filter_map(|n| n.nic.next_event());
+            events.chain(arrivals.into_iter().flatten())
+        };
+        let ahead = all().filter(|t| *t > now).min();
+        ahead.or_else(|| all().next().map(|_| now + Ticks(1)))
     }
 
     fn real_time(&self) -> bool {
@@ -349,7 +353,7 @@ impl World {
             self.look_at_peer(now);
         }
         let outside = self.next_outside();
-        let inside = self.next_inside();
+        let inside = self.next_inside(now);
         let busy = self.nodes.iter().any(|n| !n.nic.idle());
         let next = match (outside, inside) {
             (Some(a), Some(b)) => Some(a.min(b)),

@@ -277,6 +277,27 @@ fn two_nics_share_a_clock() {
 }
 
 #[test]
+fn frames_that_arrive_together_do_not_stop_the_clock() {
+    let mut link = link();
+    link.out.duplicate = 1.0;
+    link.back.duplicate = 1.0;
+    let world = World::pair([model(), model()], RootComplexConfig::default(), link).unwrap();
+    let first = InprocFunction::new(world);
+    let second = first.other().unwrap();
+    let (mut a, mut b) = (Driver::start(first), Driver::start(second));
+    a.post(1000);
+    a.ring();
+    b.post(500);
+    b.ring();
+    let (mut at_a, mut at_b) = (Vec::new(), Vec::new());
+    while a.function.wait(None).unwrap() == Wake::Completion {
+        at_a.extend(a.received().map(|(_, f)| f.len()));
+        at_b.extend(b.received().map(|(_, f)| f.len()));
+    }
+    assert_eq!((at_a, at_b), (vec![514, 514], vec![1014, 1014]));
+}
+
+#[test]
 fn accesses_outside_are_refused() {
     let world = World::new(model(), RootComplexConfig::default(), link(), None);
     let mut f = InprocFunction::new(world);

@@ -17,7 +17,7 @@ use tsonic_tcp::{
     Burst, BurstKind, Checksum, ChunkId, ChunkPool, ChunkRef, PostError, QueueState, RxMeta,
     RxPort, TxCompletion, TxLimits, TxPort,
 };
-use tsonic_types::{FlowSlot, QueueId};
+use tsonic_types::{ByteRate, FlowSlot, QueueId};
 
 /// The driver's chunk pool, as the engine's.
 #[derive(Debug)]
@@ -143,6 +143,11 @@ impl<F: PciFunction> Nic<F> {
     /// The receive queues.
     pub fn rx_queues(&self) -> &[RxQueue] {
         &self.rx
+    }
+
+    /// Bursts whose rate the wire cannot carry are no measure of pacing.
+    pub const fn set_line_rate(&mut self, line: ByteRate) {
+        self.pacing.set_line_rate(line);
     }
 
     /// How well the NIC kept the rates it was given.

@@ -7,6 +7,7 @@
 //! The last segment counts as an average one.
 
 use tsonic_driver::TxCompletion;
+use tsonic_types::ByteRate;
 
 /// Bins of the histogram of errors: bin k counts gaps whose error is below 2^k ns.
 const BINS: usize = 40;
@@ -14,6 +15,7 @@ const BINS: usize = 40;
 /// Errors of paced bursts.
 #[derive(Clone, Debug)]
 pub struct PacingMeter {
+    line: ByteRate,
     gaps: u64,
     sum_ns: f64,
     max_ns: f64,
@@ -23,6 +25,7 @@ pub struct PacingMeter {
 impl Default for PacingMeter {
     fn default() -> PacingMeter {
         PacingMeter {
+            line: ByteRate::UNLIMITED,
             gaps: 0,
             sum_ns: 0.0,
             max_ns: 0.0,
@@ -32,9 +35,18 @@ impl Default for PacingMeter {
 }
 
 impl PacingMeter {
+    /// The speed of the wire: bursts with a higher rate (wire bytes without the
+    /// wire's own overhead) are left out.
+    pub const fn set_line_rate(&mut self, line: ByteRate) {
+        self.line = line;
+    }
+
     /// Takes a completion; those without a rate or with one segment say nothing.
     pub fn record(&mut self, c: &TxCompletion) {
-        let Some(rate) = c.rate.filter(|r| r.is_limited() && r.0 > 0) else {
+        let Some(rate) = c
+            .rate
+            .filter(|r| r.is_limited() && (1..=self.line.0).contains(&r.0))
+        else {
             return;
         };
         let gaps = u64::from(c.segments.saturating_sub(1));
@@ -91,7 +103,7 @@ impl PacingMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tsonic_types::{ByteRate, FlowSlot, Nanos, QueueId, WireBytes};
+    use tsonic_types::{FlowSlot, Nanos, QueueId, WireBytes};
 
     fn burst(segments: u32, rate: u64, took: u64) -> TxCompletion {
         TxCompletion {

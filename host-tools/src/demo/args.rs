@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
+use tsonic_regs::limits::PAYLOAD_MAX;
 use tsonic_types::ByteRate;
 
 /// Moves a file from the engine through the NIC to a TCP receiver, and compares.
@@ -47,6 +48,12 @@ pub struct DemoArgs {
     /// Delay of the wire, each way.
     #[arg(long, default_value = "500us", value_parser = units::span)]
     pub delay: Duration,
+    /// Most bytes of an IP packet at both ends.
+    #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..=9000))]
+    pub mtu: u16,
+    /// Most payload bytes of a burst.
+    #[arg(long, default_value = "64KiB", value_parser = gso_max)]
+    pub gso_max: u32,
     /// Use IPv6.
     #[arg(long)]
     pub ipv6: bool,
@@ -87,6 +94,14 @@ pub enum PeerKind {
     Linux,
     /// Our own engine.
     Sim,
+}
+
+fn gso_max(text: &str) -> Result<u32, String> {
+    let most = PAYLOAD_MAX as u64;
+    match units::size(text)? {
+        n if (1..=most).contains(&n) => Ok(n as u32),
+        n => Err(format!("a burst of {n} bytes: choose 1 to {most}")),
+    }
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {

@@ -20,7 +20,6 @@ use tsonic_types::{ByteRate, Nanos, TenantId};
 
 /// Port that the receiver listens on.
 pub const PORT: u16 = 5001;
-const MTU: u16 = 1500;
 const SENDER_MAC: [u8; 6] = [0x02, 0, 0, 0, 0, 0x01];
 const RECEIVER_MAC: [u8; 6] = [0x02, 0, 0, 0, 0, 0x02];
 
@@ -97,9 +96,10 @@ fn link(args: &DemoArgs) -> LinkConfig {
 
 fn engine_config(args: &DemoArgs, mac: [u8; 6], own: IpAddr, prefix: u8) -> Config {
     let mut interface = Interface::new(Mac(mac), own, prefix);
-    interface.mtu = MTU;
+    interface.mtu = args.mtu;
     let mut config = Config::new(interface);
     config.seed = args.seed;
+    config.gso_max = Some(args.gso_max);
     // One core a queue.
     config.xps = Some(XpsMap::Blocks {
         queues: args.queues,
@@ -119,6 +119,7 @@ fn start(
         rx: RxConfig::default(),
     };
     let mut shard = Shard::start(function, config, &nic, PoolConfig::default())?;
+    shard.nic().set_line_rate(args.link_rate);
     if let Some(tunables) = shard.engine().tunables_mut(TenantId(0)) {
         for (name, value) in &args.sysctl {
             tunables.set(name, value)?;
@@ -137,7 +138,7 @@ impl Lab {
             let tap = TapConfig {
                 addresses: vec![(addresses.receiver, addresses.prefix)],
                 mac: RECEIVER_MAC,
-                mtu: MTU,
+                mtu: args.mtu,
                 ..TapConfig::default()
             };
             match KernelPeer::start(&tap) {

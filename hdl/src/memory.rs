@@ -20,14 +20,6 @@ pub const WRITERS: usize = 3;
 /// log2 of the read requests under way.
 pub const READS_LOG2: usize = 7;
 
-/// A read request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, LogicStruct)]
-#[allow(missing_docs)] // The derive writes undocumented accessors.
-pub struct ReadRequest {
-    addr: Bits<64>,
-    len: Bits<13>,
-}
-
 /// A word of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, LogicStruct)]
 #[allow(missing_docs)]
@@ -35,16 +27,6 @@ pub struct ReadWord {
     data: Bits<64>,
     last: Bit,
     err: Bit,
-}
-
-/// A beat of a write.
-#[derive(Clone, Copy, Debug, Default, PartialEq, LogicStruct)]
-#[allow(missing_docs)]
-pub struct WriteBeat {
-    addr: Bits<64>,
-    data: Bits<64>,
-    strb: Bits<8>,
-    last: Bit,
 }
 
 /// The arbiter. Readers by number: 0 descriptors, 1 continuation lists, 2
@@ -119,9 +101,9 @@ pub struct Memory {
     /// No request is under way.
     pub idle: Signal<Out, bool>,
 
-    requests: Skid<ReadRequest>,
+    requests: Skid<Bits<77>>,
     words: Skid<ReadWord>,
-    beats: Skid<WriteBeat>,
+    beats: Skid<Bits<137>>,
     owners: Fifo<Bits<2>, READS_LOG2>,
     owner: Fifo<Bits<2>, 1>,
     reader: RoundRobin<READERS, 2>,
@@ -131,6 +113,18 @@ pub struct Memory {
     writing: DFF<Bit>,
     asking: PackArray<1, READERS, READERS>,
     offering: PackArray<1, WRITERS, WRITERS>,
+
+    request: [Pack2<64, 13, 77>; READERS],
+    all_requests: PackArray<77, READERS, 308>,
+    chosen_request: Select<308, 77, 2>,
+    request_fields: Unpack2<64, 13, 77>,
+    beat: [Pack4<64, 64, 8, 1, 137>; WRITERS],
+    all_beats: PackArray<137, WRITERS, 411>,
+    chosen_beat: Select<411, 137, 2>,
+    beat_fields: Unpack4<64, 64, 8, 1, 137>,
+    owner_ready: PackArray<1, READERS, READERS>,
+    chosen_ready: Select<READERS, 1, 2>,
+    chosen_offer: Select<WRITERS, 1, 2>,
 
     ask: Signal<Local, Bit>,
     asked: Signal<Local, Bit>,
@@ -168,24 +162,24 @@ impl Logic for Memory {
         self.ask.next = self.reader.found.val() & self.owners.write_ready.val();
         self.asked.next = self.ask.val() & self.requests.in_ready.val();
         self.requests.in_valid.next = self.ask.val();
-        self.requests.in_data.next.addr = 0.into();
-        self.requests.in_data.next.len = 0.into();
         for i in 0..READERS {
-            self.req_ready[i].next = false;
-            if self.who.val().index() == i {
-                self.requests.in_data.next.addr = self.req_addr[i].val();
-                self.requests.in_data.next.len = self.req_len[i].val();
-                self.req_ready[i].next = self.asked.val();
-            }
+            self.request[i].i0.next = self.req_addr[i].val();
+            self.request[i].i1.next = self.req_len[i].val();
+            self.all_requests.i[i].next = self.request[i].out.val();
+            self.req_ready[i].next = self.asked.val() & (self.who.val().index() == i);
         }
+        self.chosen_request.data.next = self.all_requests.out.val();
+        self.chosen_request.index.next = self.who.val();
+        self.requests.in_data.next = self.chosen_request.out.val();
         self.owners.write_valid.next = self.asked.val();
         self.owners.write_data.next = self.who.val();
         if self.asked.val() {
             self.last_reader.d.next = self.who.val();
         }
         self.rd_req_valid.next = self.requests.out_valid.val();
-        self.rd_req_addr.next = self.requests.out_data.val().addr;
-        self.rd_req_len.next = self.requests.out_data.val().len;
+        self.request_fields.data.next = self.requests.out_data.val();
+        self.rd_req_addr.next = self.request_fields.o0.val();
+        self.rd_req_len.next = self.request_fields.o1.val();
         self.requests.out_ready.next = self.rd_req_ready.val();
 
         // Words that come back.
@@ -199,14 +193,16 @@ impl Logic for Memory {
         self.rd_ready.next = self.words.in_ready.val();
         self.whose.next = self.owner.read_data.val();
         self.word_there.next = self.words.out_valid.val() & self.owner.read_valid.val();
-        self.word_taken.next = false;
         for i in 0..READERS {
-            self.data_valid[i].next = false;
-            if self.whose.val().index() == i {
-                self.data_valid[i].next = self.word_there.val();
-                self.word_taken.next = self.word_there.val() & self.data_ready[i].val();
+            self.data_valid[i].next = self.word_there.val() & (self.whose.val().index() == i);
+            self.owner_ready.i[i].next = 0.into();
+            if self.data_ready[i].val() {
+                self.owner_ready.i[i].next = 1.into();
             }
         }
+        self.chosen_ready.data.next = self.owner_ready.out.val();
+        self.chosen_ready.index.next = self.whose.val();
+        self.word_taken.next = self.word_there.val() & self.chosen_ready.out.val().any();
         self.data.next = self.words.out_data.val().data;
         self.last_word.next = self.words.out_data.val().last;
         self.data_last.next = self.last_word.val();
@@ -229,33 +225,36 @@ impl Logic for Memory {
             self.write_who.next = self.last_writer.q.val();
             self.write_some.next = true;
         }
-        self.beats.in_valid.next = false;
-        self.beats.in_data.next.addr = 0.into();
-        self.beats.in_data.next.data = 0.into();
-        self.beats.in_data.next.strb = 0.into();
-        self.beats.in_data.next.last = false;
-        self.last_beat.next = false;
         for i in 0..WRITERS {
-            self.write_ready[i].next = false;
-            if self.write_who.val().index() == i {
-                self.beats.in_valid.next = self.write_some.val() & self.write_valid[i].val();
-                self.beats.in_data.next.addr = self.write_addr[i].val();
-                self.beats.in_data.next.data = self.write_data[i].val();
-                self.beats.in_data.next.strb = self.write_strb[i].val();
-                self.beats.in_data.next.last = self.write_last[i].val();
-                self.last_beat.next = self.write_last[i].val();
-                self.write_ready[i].next = self.write_some.val() & self.beats.in_ready.val();
-                if self.write_some.val() & self.write_valid[i].val() & self.beats.in_ready.val() {
-                    self.writing.d.next = !self.last_beat.val();
-                    self.last_writer.d.next = self.write_who.val();
-                }
+            self.beat[i].i0.next = self.write_addr[i].val();
+            self.beat[i].i1.next = self.write_data[i].val();
+            self.beat[i].i2.next = self.write_strb[i].val();
+            self.beat[i].i3.next = 0.into();
+            if self.write_last[i].val() {
+                self.beat[i].i3.next = 1.into();
             }
+            self.all_beats.i[i].next = self.beat[i].out.val();
+            self.write_ready[i].next = self.write_some.val()
+                & self.beats.in_ready.val()
+                & (self.write_who.val().index() == i);
+        }
+        self.chosen_beat.data.next = self.all_beats.out.val();
+        self.chosen_beat.index.next = self.write_who.val();
+        self.chosen_offer.data.next = self.offering.out.val();
+        self.chosen_offer.index.next = self.write_who.val();
+        self.beats.in_valid.next = self.write_some.val() & self.chosen_offer.out.val().any();
+        self.beats.in_data.next = self.chosen_beat.out.val();
+        self.last_beat.next = self.chosen_beat.out.val().get_bit(136);
+        if self.write_some.val() & self.chosen_offer.out.val().any() & self.beats.in_ready.val() {
+            self.writing.d.next = !self.last_beat.val();
+            self.last_writer.d.next = self.write_who.val();
         }
         self.wr_valid.next = self.beats.out_valid.val();
-        self.wr_addr.next = self.beats.out_data.val().addr;
-        self.wr_data.next = self.beats.out_data.val().data;
-        self.wr_strb.next = self.beats.out_data.val().strb;
-        self.wr_last.next = self.beats.out_data.val().last;
+        self.beat_fields.data.next = self.beats.out_data.val();
+        self.wr_addr.next = self.beat_fields.o0.val();
+        self.wr_data.next = self.beat_fields.o1.val();
+        self.wr_strb.next = self.beat_fields.o2.val();
+        self.wr_last.next = self.beat_fields.o3.val().any();
         self.beats.out_ready.next = self.wr_ready.val();
 
         self.idle.next = !self.requests.out_valid.val()

@@ -86,6 +86,10 @@ struct Bench {
     taken: Vec<u64>,
     seen: HashMap<u8, u64>,
     next_memory: u64,
+    /// Queues whose bursts never complete.
+    held: Vec<usize>,
+    /// Faults of slots.
+    unknown: u64,
 }
 
 impl Bench {
@@ -115,6 +119,8 @@ impl Bench {
             taken: vec![0; Q],
             seen: HashMap::new(),
             next_memory: 1 << 40,
+            held: Vec::new(),
+            unknown: 0,
         };
         bench.rtl.set("enable", 1);
         bench.rtl.set("tso", 1);
@@ -498,6 +504,9 @@ impl Bench {
         }
         self.taken[q] += 1;
         *self.seen.entry(0).or_default() += 1;
+        if self.held.contains(&q) {
+            return;
+        }
         let hold = self.rng.random_range(1..self.knobs.hold);
         self.releases.push((now + hold, q as u64, true, ctx));
     }
@@ -517,6 +526,7 @@ impl Bench {
         }
         assert_eq!(r[4], 1, "a slot's reservation comes back");
         if cookie == COOKIE_NONE {
+            self.unknown += 1;
             assert_eq!((status, r[1], r[5]), (Status::AddressFault, 0, 0));
         } else {
             let p = self.expected.remove(&(q, cookie)).expect("a posted burst");
@@ -635,4 +645,134 @@ fn full_speed() {
     let taken: u64 = bench.taken.iter().sum();
     println!("{taken} descriptors in 40,000 cycles");
     assert!(taken > 40_000 / 14, "{taken}");
+}
+
+#[test]
+fn slots_that_cannot_be_read_complete_with_a_fault() {
+    let knobs = Knobs {
+        bad: 0.0,
+        bad_bell: 0.0,
+        ..BUSY
+    };
+    let mut bench = Bench::new::<4>(4, knobs);
+    for q in 0..4 {
+        // Slots 0 to 23 of a ring stand in the first page, the rest in the next.
+        bench.enable(q, ((q as u64 + 1) << 32) + 4096 - 24 * 64, 6, true);
+    }
+    let mut none = 0;
+    for _ in 0..6 {
+        bench.run(2_000);
+        // The host takes the second page of queue 1 away, and gives it back.
+        let hole = (2u64 << 20) + 1;
+        bench.memory.hide(hole);
+        let before = bench.expected.keys().filter(|k| k.0 == 1).count();
+        bench.run(1_500);
+        bench.memory.show(hole);
+        none += before;
+        bench.knobs.post = 0.0;
+        bench.drain();
+        // Bursts whose slots could not be read are not known by their cookies.
+        let lost = bench.expected.keys().filter(|k| k.0 == 1).count();
+        assert_eq!(lost, bench.expected.len(), "only queue 1 met a fault");
+        assert_eq!(lost as u64, bench.unknown);
+        bench.unknown = 0;
+        bench.expected.clear();
+        bench.knobs.post = BUSY.post;
+    }
+    println!("{} faults", bench.faults);
+    assert!(bench.faults > 10 && none > 0);
+    assert!(bench.taken.iter().all(|&n| n > 100), "{:?}", bench.taken);
+}
+
+#[test]
+fn a_queue_that_holds_contexts_leaves_some_to_others() {
+    let knobs = Knobs {
+        bad: 0.0,
+        post: 0.0,
+        bad_bell: 0.0,
+        latency: 20,
+        ready: 1.0,
+        hold: 2,
+    };
+    let mut bench = Bench::new::<4>(5, knobs);
+    for q in 0..4 {
+        bench.enable(q, (q as u64 + 1) << 32, 9, true);
+    }
+    // Queue 0 has 500 bursts that never complete; then queue 1 posts as many.
+    for q in 0..2 {
+        bench.held.push(q);
+        for _ in 0..500 {
+            bench.post(q);
+        }
+        bench.bell(q, bench.rings[q].tail);
+        for _ in 0..20_000 {
+            bench.cycle();
+        }
+    }
+    println!("held: {:?}", &bench.taken[..2]);
+    assert_eq!(bench.taken[0], 128, "half of the pool");
+    assert!((60..=65).contains(&bench.taken[1]), "half of the rest");
+    // The others still get through, one after the other.
+    for _ in 0..300 {
+        bench.post(2);
+    }
+    bench.bell(2, bench.rings[2].tail);
+    for _ in 0..20_000 {
+        bench.cycle();
+    }
+    assert_eq!(bench.taken[2], 300);
+}
+
+#[test]
+fn doorbells_of_queues_that_are_off_are_refused() {
+    let knobs = Knobs {
+        bad: 0.0,
+        post: 0.0,
+        bad_bell: 0.0,
+        ..BUSY
+    };
+    let mut bench = Bench::new::<4>(6, knobs);
+    bench.enable(0, 1 << 32, 6, true);
+    bench.bell(1, 3);
+    for _ in 0..100 {
+        bench.cycle();
+    }
+    assert_eq!(
+        (bench.refused, bench.bell_errors, bench.reads.requests),
+        (1, 0, 0)
+    );
+    // A size that is none keeps a queue off.
+    bench.enable(2, 3 << 32, 5, true);
+    bench.bell(2, 1);
+    // So does a queue that the build does not have.
+    bench.writes.push_back((9, u64::MAX, 1));
+    for _ in 0..100 {
+        bench.cycle();
+    }
+    assert_eq!((bench.refused, bench.reads.requests), (3, 0));
+    // Off again: what was rung before is not fetched any more, and on again the
+    // ring starts at 0.
+    for _ in 0..5 {
+        bench.post(0);
+    }
+    bench.bell(0, bench.rings[0].tail);
+    for _ in 0..3_000 {
+        bench.cycle();
+    }
+    assert_eq!(bench.taken[0], 5);
+    bench.enable(0, 1 << 33, 7, true);
+    bench.post(0);
+    bench.bell(0, 1);
+    bench.drain();
+    assert_eq!(bench.taken[0], 6);
+    bench.rtl.set("enable", 0);
+    bench.post(0);
+    bench.bell(0, 2);
+    for _ in 0..1_000 {
+        bench.cycle();
+    }
+    assert_eq!(bench.taken[0], 6, "the device is off");
+    bench.rtl.set("enable", 1);
+    bench.drain();
+    assert_eq!(bench.taken[0], 7);
 }

@@ -6,7 +6,7 @@
 
 use super::support::{Pcg64Mcg, RngExt, design};
 use rust_hdl::prelude::Block;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use tsonic_hdl::verilog;
 use tsonic_regs::limits::{DMA_BOUNDARY, DMA_REQUEST_MAX};
 use tsonic_verilate::{Input, Model, Optimisation, Output};
@@ -17,6 +17,7 @@ const PAGE: u64 = DMA_BOUNDARY as u64;
 #[derive(Default)]
 pub struct HostMemory {
     pages: HashMap<u64, Box<[u8]>>,
+    hidden: HashSet<u64>,
 }
 
 impl HostMemory {
@@ -32,6 +33,16 @@ impl HostMemory {
     /// Takes a page away.
     pub fn unmap(&mut self, page: u64) {
         self.pages.remove(&page);
+    }
+
+    /// Takes a page away from the device; the host still writes to it.
+    pub fn hide(&mut self, page: u64) {
+        self.hidden.insert(page);
+    }
+
+    /// Gives it back.
+    pub fn show(&mut self, page: u64) {
+        self.hidden.remove(&page);
     }
 
     /// Maps and fills.
@@ -55,6 +66,7 @@ impl HostMemory {
     pub fn byte(&self, addr: u64) -> Option<u8> {
         self.pages
             .get(&(addr / PAGE))
+            .filter(|_| !self.hidden.contains(&(addr / PAGE)))
             .map(|page| page[(addr % PAGE) as usize])
     }
 

@@ -20,6 +20,8 @@ pub struct BurstLists<const LB: usize, const M: usize> {
 
     /// Appends the burst below to `list`; only while `blocked` is low.
     pub append: Signal<In, bool>,
+    /// The list is empty: `list_empty` of the cycle before.
+    pub append_first: Signal<In, bool>,
     /// List.
     pub list: Signal<In, Bits<LB>>,
     /// The list is empty.
@@ -109,6 +111,7 @@ pub struct BurstLists<const LB: usize, const M: usize> {
     wire_sum: DFF<Bits<17>>,
     replace_head: DFF<bool>,
     only: DFF<bool>,
+    advanced: DFF<bool>,
     wide_mss: Zext<16, 18>,
     narrow_rest: Zext<18, 16>,
     wide_len: Zext<16, 17>,
@@ -144,7 +147,8 @@ impl<const LB: usize, const M: usize> Logic for BurstLists<LB, M> {
             segment_header,
             wire_sum,
             replace_head,
-            only
+            only,
+            advanced
         );
         clock!(
             self, clock, head, tail, chain, progress, bursts, aborts, filled
@@ -155,7 +159,8 @@ impl<const LB: usize, const M: usize> Logic for BurstLists<LB, M> {
         self.list_empty.next = !self.filled.read0.val();
         self.holds.next = self.filled.read1.val();
         self.holding.next = self.filled.bits.val();
-        self.blocked.next = self.advance.val() | self.replace_head.q.val() | self.abort.val();
+        self.advanced.d.next = self.advance.val();
+        self.blocked.next = self.advance.val() | self.advanced.q.val() | self.abort.val();
 
         // Append: the burst's fields, then behind the tail or as the head.
         self.burst_in.i0.next = self.payload_len.val();
@@ -171,7 +176,7 @@ impl<const LB: usize, const M: usize> Logic for BurstLists<LB, M> {
         self.tail.write_address.next = self.list.val();
         self.tail.write_data.next = self.ctx.val();
         self.tail.read_address0.next = self.list.val();
-        self.chained.next = self.append.val() & self.filled.read0.val();
+        self.chained.next = self.append.val() & !self.append_first.val();
         self.chain.write_enable.next = self.chained.val();
         self.chain.write_address.next = self.tail.read_data0.val();
         self.chain.write_data.next = self.ctx.val();
@@ -263,7 +268,7 @@ impl<const LB: usize, const M: usize> Logic for BurstLists<LB, M> {
             self.head.write_address.next = self.granted_list.q.val();
             self.head.write_data.next = self.chain.read_data.val();
         } else {
-            self.head.write_enable.next = self.append.val() & !self.filled.read0.val();
+            self.head.write_enable.next = self.append.val() & self.append_first.val();
             self.head.write_address.next = self.list.val();
             self.head.write_data.next = self.ctx.val();
         }
@@ -274,7 +279,7 @@ impl<const LB: usize, const M: usize> Logic for BurstLists<LB, M> {
             self.progress.write_enable.next = true;
             self.progress.write_address.next = self.granted_list.q.val();
         } else {
-            self.progress.write_enable.next = self.append.val() & !self.filled.read0.val();
+            self.progress.write_enable.next = self.append.val() & self.append_first.val();
             self.progress.write_address.next = self.list.val();
         }
         if self.advance.val() & !self.segment_last.q.val() {

@@ -164,6 +164,10 @@ pub struct Schedule<
     e_queue_index: Zext<8, QB>,
     e_queue_id: Zext<8, IB>,
     e_slot_id: Zext<16, IB>,
+    e_looked: DFF<bool>,
+    e_empty: DFF<bool>,
+    e_busy: DFF<bool>,
+    e_planted: DFF<bool>,
     e_list: Pack2<IB, 1, LB>,
     e_starts: Signal<Local, bool>,
     e_wait: Signal<Local, bool>,
@@ -288,7 +292,11 @@ impl<
             unpaced_queue,
             pop_pending,
             pop_list,
-            pop_queue
+            pop_queue,
+            e_looked,
+            e_empty,
+            e_busy,
+            e_planted
         );
         dff_setup!(
             self,
@@ -402,10 +410,18 @@ impl<
         self.lists.inv_rate.next = self.e_inv_rate.q.val();
         self.lists.abort.next = self.abort_valid.val();
         self.lists.abort_ctx.next = self.abort_ctx.val();
-        self.e_starts.next = self.e_paced.q.val() & self.lists.list_empty.val();
-        self.e_offer.next = self.e_valid.q.val() & !self.lists.blocked.val();
-        self.e_wait.next =
-            self.e_starts.val() & (self.busy.read0.val() | self.work_pending.q.val());
+        // Looked at in one cycle, acted on in the next: what an advance of that
+        // cycle changed blocks, a flow that was let go of waits once more, and one
+        // that left the tree goes back there.
+        self.e_looked.d.next = self.e_valid.q.val();
+        self.e_empty.d.next = self.lists.list_empty.val();
+        self.e_busy.d.next = self.busy.read0.val();
+        self.e_planted.d.next = self.planted.read0.val();
+        self.lists.append_first.next = self.e_empty.q.val();
+        self.e_starts.next = self.e_paced.q.val() & self.e_empty.q.val();
+        self.e_offer.next =
+            self.e_valid.q.val() & self.e_looked.q.val() & !self.lists.blocked.val();
+        self.e_wait.next = self.e_starts.val() & (self.e_busy.q.val() | self.work_pending.q.val());
         self.due.valid3.next = self.unpaced_pending.q.val();
         self.due.list3.next = self.unpaced_list.q.val();
         self.due.queue3.next = self.unpaced_queue.q.val();
@@ -424,7 +440,7 @@ impl<
         if self.append.val() {
             self.e_valid.d.next = false;
         }
-        if self.append.val() & !self.e_paced.q.val() & self.lists.list_empty.val() {
+        if self.append.val() & !self.e_paced.q.val() & self.e_empty.q.val() {
             self.unpaced_pending.d.next = true;
             self.unpaced_list.d.next = self.e_list.out.val();
             self.unpaced_queue.d.next = self.e_queue.q.val();
@@ -433,7 +449,7 @@ impl<
             self.work_pending.d.next = true;
             self.work_id.d.next = self.e_index.q.val();
             self.work_ctx.d.next = self.e_ctx.q.val();
-            self.work_keep.d.next = self.planted.read0.val();
+            self.work_keep.d.next = self.e_planted.q.val();
             self.work_ticks.d.next = self.ticks.val();
         }
 
@@ -822,6 +838,10 @@ impl<
             e_queue_index: Default::default(),
             e_queue_id: Default::default(),
             e_slot_id: Default::default(),
+            e_looked: Default::default(),
+            e_empty: Default::default(),
+            e_busy: Default::default(),
+            e_planted: Default::default(),
             e_list: Default::default(),
             e_starts: Default::default(),
             e_wait: Default::default(),

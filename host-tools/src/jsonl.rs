@@ -34,6 +34,14 @@ impl Failure {
         }
     }
 
+    /// [`Status::NotSupported`]: what should not happen, and what it is.
+    pub fn unable(what: impl fmt::Display) -> Failure {
+        Failure {
+            status: Status::NotSupported,
+            detail: Some(what.to_string()),
+        }
+    }
+
     fn to_value(&self) -> Value {
         let remedy = match &self.detail {
             Some(detail) => format!("{detail}; {}", self.status.remedy()),
@@ -216,6 +224,15 @@ pub fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     Option::deserialize(deserializer)
+}
+
+/// Bytes in hex.
+///
+/// # Errors
+/// What is not hex in them.
+pub fn hex_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    hex::decode(&text).map_err(|e| D::Error::custom(format!("bytes in hex are wanted: {e}")))
 }
 
 #[cfg(test)]

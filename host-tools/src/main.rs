@@ -4,12 +4,16 @@
 //! Exit code 0: done. 1: failed, the reason on standard error. 2: the command
 //! line itself is wrong.
 
+mod bench;
+mod classify;
 mod demo;
 mod explain;
 mod jsonl;
 mod nics;
 mod regs;
+mod segment;
 mod units;
+mod verilog;
 
 use clap::{Parser, Subcommand};
 use std::io;
@@ -26,9 +30,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Classify(classify::Args),
     Demo(Box<demo::DemoArgs>),
     Explain(explain::Args),
     Regs(regs::RegsArgs),
+    Segment(segment::Args),
+    Verilog(verilog::Args),
 }
 
 /// Why a command failed.
@@ -40,14 +47,23 @@ enum CliError {
     /// The demo.
     #[error(transparent)]
     Demo(#[from] demo::DemoError),
+    /// A NIC for bursts or frames.
+    #[error(transparent)]
+    Bench(#[from] bench::BenchError),
+    /// Verilog.
+    #[error(transparent)]
+    Verilog(#[from] verilog::VerilogError),
 }
 
 impl Cli {
     fn run(self) -> Result<(), CliError> {
         match self.command {
+            Command::Classify(args) => classify::run(&args),
             Command::Demo(args) => Ok(demo::run(&args)?),
             Command::Explain(args) => explain::run(&args),
             Command::Regs(args) => Ok(regs::run(&args)?),
+            Command::Segment(args) => segment::run(&args),
+            Command::Verilog(args) => Ok(verilog::run(&args)?),
         }
     }
 }

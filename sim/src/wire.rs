@@ -97,6 +97,8 @@ pub struct PathConfig {
     pub queue_limit: Option<u64>,
     /// Bytes in that queue above which ECN-capable frames are marked.
     pub ce_threshold: Option<u64>,
+    /// Frames arrive padded to 60 bytes, as behind a real MAC.
+    pub pad: bool,
     /// Seed of the mishaps.
     pub seed: u64,
 }
@@ -112,6 +114,7 @@ impl Default for PathConfig {
             reorder_extra: Nanos::ZERO,
             queue_limit: None,
             ce_threshold: None,
+            pad: true,
             seed: 1,
         }
     }
@@ -264,8 +267,7 @@ impl Path {
         let f = &mut self.frames[slot];
         f.clear();
         f.extend_from_slice(frame);
-        // What a receiver gets is padded.
-        if f.len() < FRAME_MIN {
+        if self.config.pad && f.len() < FRAME_MIN {
             f.resize(FRAME_MIN, 0);
         }
         self.sequence += 1;
@@ -357,6 +359,10 @@ mod tests {
         assert_eq!(f.len(), 60, "padded");
         assert_eq!(p.stats().payload_bytes, 1000 - 54);
         assert_eq!(p.next(), None);
+        p.config.pad = false;
+        p.send(Ticks(10_000), &frame(54, 0));
+        p.take(&mut f);
+        assert_eq!(f.len(), 54, "as it is");
     }
 
     #[test]

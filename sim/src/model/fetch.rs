@@ -10,14 +10,14 @@
 //! the order of posting.
 
 use tsonic_regs::Status;
-use tsonic_regs::check::{check, check_list, list_entries};
+use tsonic_regs::check::{check_list, list_entries};
 use tsonic_regs::completion::TxCompletion;
 use tsonic_regs::descriptor::{COOKIE_NONE, FragmentEntry, FragmentLength, TxDescriptor};
 use tsonic_regs::limits::{DMA_BOUNDARY, DMA_REQUEST_MAX, FRAGMENTS_MAX, HEADER_MAX};
 use tsonic_types::Ticks;
 
 use super::Model;
-use super::segment::Layout;
+use super::segment::{Layout, check_burst};
 use super::state::{Burst, FlowState, NONE, Read, Rings, UNPACED};
 use crate::nic::Env;
 
@@ -138,7 +138,7 @@ impl Model {
                 *word = u64::from_le_bytes(b.try_into().unwrap_or_default());
             }
             let mut d = TxDescriptor::from_words(words);
-            let mut status = check(&d, &self.limits);
+            let mut status = check_burst(&d, &self.limits);
             if read.is_err() {
                 d = TxDescriptor::default();
                 d.burst.set_cookie(COOKIE_NONE);

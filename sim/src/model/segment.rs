@@ -97,6 +97,22 @@ impl Layout {
     }
 }
 
+/// [`check`], and besides: a segment fits the length field of its IP packet. Only
+/// a build with a `max_segment` far above the default can be asked for one that
+/// does not.
+pub fn check_burst(d: &TxDescriptor, build: &BuildLimits) -> Status {
+    let status = check(d, build);
+    let Some(layout) = Layout::of(d).filter(|l| status == Status::Ok && l.kind != Kind::Raw) else {
+        return status;
+    };
+    let counted = layout.l3_len - if layout.ipv6 { IPV6_HEADER } else { 0 };
+    let payload = layout.segment_len(d.burst.payload_len() as usize, 0);
+    if counted + layout.l4_len + payload > usize::from(u16::MAX) {
+        return Status::SegmentTooLarge;
+    }
+    Status::Ok
+}
+
 /// Makes a copy of the template with a segment's payload behind it into that
 /// segment. `frame` is the whole frame.
 pub fn finish(frame: &mut [u8], layout: &Layout, place: Place) {
@@ -183,7 +199,7 @@ pub fn segment_frame(
         d.control.set_fragments(1);
         d.lengths.set_frag0_len(payload.len() as u32);
     }
-    match check(&d, build) {
+    match check_burst(&d, build) {
         Status::Ok => {}
         status => return Err(status),
     }
@@ -287,6 +303,23 @@ mod tests {
             segment_frame(&layout, &frame, &build(99)),
             Err(Status::BadHeaderLength)
         );
+    }
+
+    #[test]
+    fn no_segment_exceeds_an_ip_packet() {
+        let (mut layout, mut frame) = tcp4();
+        layout.mss = 65_535;
+        frame.resize(54 + 65_495, 1);
+        let frames = segment_frame(&layout, &frame, &build(65_535)).unwrap();
+        assert_eq!(frames[0][16..18], [0xff, 0xff]);
+        frame.push(1);
+        assert_eq!(
+            segment_frame(&layout, &frame, &build(65_535)),
+            Err(Status::SegmentTooLarge)
+        );
+        layout.mss = 65_495;
+        let frames = segment_frame(&layout, &frame, &build(65_535)).unwrap();
+        assert_eq!(frames.len(), 2);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Arbiter of the memory port: who reads, who writes.
 //!
-//! Reads: round robin over the clients, request by request; a FIFO of who asked
-//! leads each word back, in order. A client's `ready` back-presses the port, so a
+//! Reads: round robin over the clients, one request every two cycles; a FIFO of
+//! who asked leads each word back, in order. A client's `ready` back-presses the port, so a
 //! client that is not always ready must not wait for another one's read.
 //!
-//! Writes: round robin over the writers, a whole request at a time: once its
-//! first beat is offered, a writer keeps the port until its last beat is taken.
+//! Writes: round robin over the writers, a whole request at a time: once chosen, a
+//! writer keeps the port until its last beat is taken. A choice costs a cycle: it
+//! stands in a register, or else synthesis repeats it for every bit of the data.
+//! A client whose `valid` is up keeps it up until it is served.
 //!
 //! Requests and beats pass through a register (skid buffer) each way, so the
 //! port's paths begin and end in registers.
@@ -110,6 +112,7 @@ pub struct Memory {
     writer: RoundRobin<WRITERS, 2>,
     last_reader: DFF<Bits<2>>,
     last_writer: DFF<Bits<2>>,
+    reading: DFF<Bit>,
     writing: DFF<Bit>,
     asking: PackArray<1, READERS, READERS>,
     offering: PackArray<1, WRITERS, WRITERS>,
@@ -124,6 +127,7 @@ pub struct Memory {
     beat_fields: Unpack4<64, 64, 8, 1, 137>,
     owner_ready: PackArray<1, READERS, READERS>,
     chosen_ready: Select<READERS, 1, 2>,
+    chosen_ask: Select<READERS, 1, 2>,
     chosen_offer: Select<WRITERS, 1, 2>,
 
     ask: Signal<Local, Bit>,
@@ -141,7 +145,7 @@ pub struct Memory {
 impl Logic for Memory {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, last_reader, last_writer, writing);
+        dff_setup!(self, clock, last_reader, last_writer, reading, writing);
         clock!(self, clock, requests, words, beats, owners, owner);
         self.requests.flush.next = false;
         self.words.flush.next = false;
@@ -158,10 +162,19 @@ impl Logic for Memory {
         }
         self.reader.requests.next = self.asking.out.val();
         self.reader.last.next = self.last_reader.q.val();
-        self.who.next = self.reader.index.val();
-        self.ask.next = self.reader.found.val() & self.owners.write_ready.val();
+        self.who.next = self.last_reader.q.val();
+        self.chosen_ask.data.next = self.asking.out.val();
+        self.chosen_ask.index.next = self.who.val();
+        self.ask.next =
+            self.reading.q.val() & self.chosen_ask.out.val().any() & self.owners.write_ready.val();
         self.asked.next = self.ask.val() & self.requests.in_ready.val();
         self.requests.in_valid.next = self.ask.val();
+        if !self.reading.q.val() {
+            self.reading.d.next = self.reader.found.val();
+            self.last_reader.d.next = self.reader.index.val();
+        } else if self.asked.val() {
+            self.reading.d.next = false;
+        }
         for i in 0..READERS {
             self.request[i].i0.next = self.req_addr[i].val();
             self.request[i].i1.next = self.req_len[i].val();
@@ -173,9 +186,6 @@ impl Logic for Memory {
         self.requests.in_data.next = self.chosen_request.out.val();
         self.owners.write_valid.next = self.asked.val();
         self.owners.write_data.next = self.who.val();
-        if self.asked.val() {
-            self.last_reader.d.next = self.who.val();
-        }
         self.rd_req_valid.next = self.requests.out_valid.val();
         self.request_fields.data.next = self.requests.out_data.val();
         self.rd_req_addr.next = self.request_fields.o0.val();
@@ -219,12 +229,8 @@ impl Logic for Memory {
         }
         self.writer.requests.next = self.offering.out.val();
         self.writer.last.next = self.last_writer.q.val();
-        self.write_who.next = self.writer.index.val();
-        self.write_some.next = self.writer.found.val();
-        if self.writing.q.val() {
-            self.write_who.next = self.last_writer.q.val();
-            self.write_some.next = true;
-        }
+        self.write_who.next = self.last_writer.q.val();
+        self.write_some.next = self.writing.q.val();
         for i in 0..WRITERS {
             self.beat[i].i0.next = self.write_addr[i].val();
             self.beat[i].i1.next = self.write_data[i].val();
@@ -245,9 +251,14 @@ impl Logic for Memory {
         self.beats.in_valid.next = self.write_some.val() & self.chosen_offer.out.val().any();
         self.beats.in_data.next = self.chosen_beat.out.val();
         self.last_beat.next = self.chosen_beat.out.val().get_bit(136);
-        if self.write_some.val() & self.chosen_offer.out.val().any() & self.beats.in_ready.val() {
-            self.writing.d.next = !self.last_beat.val();
-            self.last_writer.d.next = self.write_who.val();
+        if !self.writing.q.val() {
+            self.writing.d.next = self.writer.found.val();
+            self.last_writer.d.next = self.writer.index.val();
+        } else if self.chosen_offer.out.val().any()
+            & self.beats.in_ready.val()
+            & self.last_beat.val()
+        {
+            self.writing.d.next = false;
         }
         self.wr_valid.next = self.beats.out_valid.val();
         self.beat_fields.data.next = self.beats.out_data.val();
@@ -257,7 +268,9 @@ impl Logic for Memory {
         self.wr_last.next = self.beat_fields.o3.val().any();
         self.beats.out_ready.next = self.wr_ready.val();
 
-        self.idle.next = !self.requests.out_valid.val()
+        self.idle.next = !self.reading.q.val()
+            & !self.writing.q.val()
+            & !self.requests.out_valid.val()
             & !self.words.out_valid.val()
             & !self.beats.out_valid.val()
             & self.owners.empty.val()

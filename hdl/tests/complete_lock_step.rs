@@ -3,7 +3,6 @@
 
 mod support;
 
-use rust_hdl::prelude::*;
 use support::{RngExt, bits_of, lock_step};
 use tsonic_hdl::complete::*;
 use tsonic_hdl::fetch::{Identity, Refusal};

@@ -3,7 +3,6 @@
 
 mod support;
 
-use rust_hdl::prelude::*;
 use support::{Pcg64Mcg, RngExt, bits_of, lock_step};
 use tsonic_hdl::fetch::{Burst, Fragment};
 use tsonic_hdl::payload::*;

@@ -380,3 +380,28 @@ fn multipliers() {
     multiplier::<48, 34, 82>(5, 3);
     multiplier::<1, 20, 21>(3, 4);
 }
+
+#[test]
+fn forward_ram() {
+    lock_step(
+        ForwardRam::<Bits<70>, 3>::default(),
+        |b| &mut b.clock,
+        CYCLES,
+        1,
+        |b, rng| {
+            b.write_enable.next = rng.random_bool(0.5);
+            b.write_address.next = bits_of(rng);
+            b.write_data.next = bits_of(rng);
+            b.read_address.next = bits_of(rng);
+        },
+    );
+}
+
+#[test]
+fn byte_merge() {
+    lock_step_comb(ByteMerge::<8, 64>::default(), 5_000, 1, |b, rng| {
+        b.take_a.next = bits_of(rng);
+        b.a.next = bits_of(rng);
+        b.b.next = bits_of(rng);
+    });
+}

@@ -504,24 +504,24 @@ impl Bench {
             rtl.set_fields("mark", &[(ctx, 8), (bits, 3)]);
         }
         rtl.set("departed_valid", 0);
-        if self.rng.random_bool(0.1) {
-            if let Some((ctx, bytes, cookie, err, last)) = self.departures.pop_front() {
-                rtl.set("departed_valid", 1);
-                rtl.set("departed_ctx", ctx);
-                rtl.set("departed_bytes", bytes);
-                rtl.set("departed_err", u64::from(err));
-                rtl.set("departed_last", u64::from(last));
-                let (q, _) = self.by_ctx[&ctx];
-                let p = self.queues[q]
-                    .outstanding
-                    .get_mut(&(cookie as u16))
-                    .expect("a burst that is out");
-                if !err {
-                    if p.first == 0 {
-                        p.first = now;
-                    }
-                    p.last = now;
+        if self.rng.random_bool(0.1)
+            && let Some((ctx, bytes, cookie, err, last)) = self.departures.pop_front()
+        {
+            rtl.set("departed_valid", 1);
+            rtl.set("departed_ctx", ctx);
+            rtl.set("departed_bytes", bytes);
+            rtl.set("departed_err", u64::from(err));
+            rtl.set("departed_last", u64::from(last));
+            let (q, _) = self.by_ctx[&ctx];
+            let p = self.queues[q]
+                .outstanding
+                .get_mut(&(cookie as u16))
+                .expect("a burst that is out");
+            if !err {
+                if p.first == 0 {
+                    p.first = now;
                 }
+                p.last = now;
             }
         }
         rtl.settle();

@@ -59,15 +59,15 @@ impl<const N: usize, const L: usize> Default for Flags<N, L> {
 impl<const N: usize, const L: usize> Logic for Flags<N, L> {
     fn update(&mut self) {
         if self.clock.pos_edge() {
-            if self.clear.val() {
-                if let Some(flag) = self._flags.get_mut(self.clear_index.val().index()) {
-                    *flag = false;
-                }
+            if self.clear.val()
+                && let Some(flag) = self._flags.get_mut(self.clear_index.val().index())
+            {
+                *flag = false;
             }
-            if self.set.val() {
-                if let Some(flag) = self._flags.get_mut(self.set_index.val().index()) {
-                    *flag = true;
-                }
+            if self.set.val()
+                && let Some(flag) = self._flags.get_mut(self.set_index.val().index())
+            {
+                *flag = true;
             }
             if self.reset.val() {
                 self._flags.fill(false);

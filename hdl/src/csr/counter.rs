@@ -8,6 +8,8 @@ use crate::prelude::*;
 pub struct Counter<const N: usize> {
     /// Clock.
     pub clock: Signal<In, Clock>,
+    /// Back to 0, whatever is added.
+    pub clear: Signal<In, bool>,
     /// Adds `amount` at the next edge but one.
     pub add: Signal<In, bool>,
     /// How much.
@@ -29,6 +31,10 @@ impl<const N: usize> Logic for Counter<N> {
             self.pending.d.next = self.wide.out.val();
         }
         self.total.d.next = self.total.q.val() + self.pending.q.val();
+        if self.clear.val() {
+            self.pending.d.next = 0.into();
+            self.total.d.next = 0.into();
+        }
         self.count.next = self.total.q.val();
     }
 }

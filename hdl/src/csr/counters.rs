@@ -20,6 +20,8 @@ const _: () = {
 pub struct Counters {
     /// Clock.
     pub clock: Signal<In, Clock>,
+    /// All back to 0.
+    pub clear: Signal<In, bool>,
     /// A frame was handed to the MAC.
     pub tx_frame: Signal<In, bool>,
     /// Its wire bytes.
@@ -64,7 +66,7 @@ pub struct Counters {
     number: Signal<Local, Bits<4>>,
     chosen: Signal<Local, Bits<64>>,
     first: Fixed<15, { global::TX_FRAMES.offset as u64 }>,
-    end: Fixed<15, 0x480>,
+    past: Fixed<15, 0x480>,
 }
 
 impl Logic for Counters {
@@ -84,6 +86,16 @@ impl Logic for Counters {
             errors_in,
             csum_errors_in
         );
+        self.frames_out.clear.next = self.clear.val();
+        self.bytes_out.clear.next = self.clear.val();
+        self.bursts_out.clear.next = self.clear.val();
+        self.errors_out.clear.next = self.clear.val();
+        self.bells_refused.clear.next = self.clear.val();
+        self.frames_in.clear.next = self.clear.val();
+        self.bytes_in.clear.next = self.clear.val();
+        self.no_buffer_in.clear.next = self.clear.val();
+        self.errors_in.clear.next = self.clear.val();
+        self.csum_errors_in.clear.next = self.clear.val();
         self.frames_out.add.next = self.tx_frame.val();
         self.frames_out.amount.next = 1.into();
         self.bytes_out.add.next = self.tx_frame.val();
@@ -110,7 +122,7 @@ impl Logic for Counters {
         self.csum_errors_in.amount.next = 1.into();
 
         self.found.next =
-            (self.offset.val() >= self.first.val()) & (self.offset.val() < self.end.val());
+            (self.offset.val() >= self.first.val()) & (self.offset.val() < self.past.val());
         self.number.next = self.offset.val().get_bits::<4>(3);
         self.chosen.next = 0.into();
         if self.number.val() == 0 {

@@ -15,14 +15,18 @@
 //!
 //! Writing RESET turns the device off: no further descriptor is fetched,
 //! completions are no longer written, and RESET reads 1 until everything inside
-//! has ended. Queue registers keep their values.
+//! has ended and all registers have their reset values ([`Clear`]). Power-up is a
+//! reset. Writes are not taken until it is over, and registers of queues and RSS
+//! read 0. The clock goes on.
 
+mod clear;
 mod counter;
 mod counters;
 mod decode;
 mod settings;
 mod ticks;
 
+pub use clear::Clear;
 pub use counter::Counter;
 pub use counters::Counters;
 pub use decode::Decode;
@@ -174,6 +178,7 @@ pub struct Csr<const A: usize> {
     pub rx_csum_error: Signal<In, bool>,
 
     decode: Decode,
+    clear: Clear,
     settings: Settings,
     counters: Counters,
     clock_ticks: TickCounter,
@@ -186,6 +191,12 @@ pub struct Csr<const A: usize> {
     now: Signal<Local, Bits<64>>,
     value_now: Signal<Local, Bits<32>>,
     is_row: Signal<Local, Bit>,
+    in_reset: Signal<Local, Bit>,
+    queue_write: Signal<Local, Bit>,
+    write_value: Signal<Local, Bits<32>>,
+    queue_at: Signal<Local, Bits<8>>,
+    register_at: Signal<Local, Bits<7>>,
+    row_at: Signal<Local, Bits<8>>,
     busy: DFF<Bit>,
     asked: DFF<Bit>,
     from_queue: DFF<Bit>,
@@ -249,6 +260,7 @@ impl<const A: usize> Csr<A> {
             rx_error: Default::default(),
             rx_csum_error: Default::default(),
             decode: Decode::new(build.queues as usize),
+            clear: Clear::new(build.queues as usize),
             settings: Settings::new(build.lateness_debt()),
             counters: Default::default(),
             clock_ticks: Default::default(),
@@ -261,6 +273,12 @@ impl<const A: usize> Csr<A> {
             now: Default::default(),
             value_now: Default::default(),
             is_row: Default::default(),
+            in_reset: Default::default(),
+            queue_write: Default::default(),
+            write_value: Default::default(),
+            queue_at: Default::default(),
+            register_at: Default::default(),
+            row_at: Default::default(),
             busy: Default::default(),
             asked: Default::default(),
             from_queue: Default::default(),
@@ -281,10 +299,19 @@ impl<const A: usize> Logic for Csr<A> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, ticks_high, busy, asked, from_queue, from_row, value_then, answer, answered
+            self, clock, ticks_high, busy, asked, from_queue, from_row, value_then, answer,
+            answered
         );
         clock!(
-            self, clock, decode, settings, counters, clock_ticks, queue_copy, row_copy
+            self,
+            clock,
+            decode,
+            clear,
+            settings,
+            counters,
+            clock_ticks,
+            queue_copy,
+            row_copy
         );
         self.decode.reg_wr_valid.next = self.reg_wr_valid.val();
         self.decode.reg_rd_valid.next = self.reg_rd_valid.val();
@@ -298,26 +325,47 @@ impl<const A: usize> Logic for Csr<A> {
         self.now.next = self.clock_ticks.ticks.val();
         self.ticks.next = self.clock_ticks.ticks.val();
 
-        // Out to the other blocks.
-        self.cfg_valid.next = self.decode.write_queue.val();
-        self.cfg_queue.next = self.decode.queue.val();
-        self.cfg_offset.next = self.decode.queue_offset.val();
-        self.cfg_value.next = self.decode.value.val();
-        self.tx_bell.next = self.decode.tx_bell.val();
-        self.rx_bell.next = self.decode.rx_bell.val();
-        self.bell_queue.next = self.decode.bell_queue.val();
+        // Writes come from the bus, or in a reset from `clear`.
+        self.in_reset.next = self.settings.resetting.val();
+        self.clear.active.next = self.in_reset.val();
+        self.clear.device_idle.next = self.device_idle.val();
+        self.settings.reset_done.next = self.clear.done.val();
+        self.queue_at.next = self.decode.queue.val();
+        self.register_at.next = self.decode.queue_offset.val();
+        self.row_at.next = self.decode.offset.val().get_bits::<8>(2);
+        self.queue_write.next = self.decode.write_queue.val();
+        self.write_value.next = self.decode.value.val();
         self.key_write.next = self.decode.key_write.val();
         self.key_index.next = self.decode.key_index.val();
         self.table_write.next = self.decode.table_write.val();
         self.table_index.next = self.decode.table_index.val();
+        if self.in_reset.val() {
+            self.queue_at.next = self.clear.queue.val();
+            self.register_at.next = self.clear.offset.val();
+            self.row_at.next = self.clear.row.val();
+            self.queue_write.next = self.clear.queue_write.val();
+            self.write_value.next = self.clear.value.val();
+            self.key_write.next = self.clear.key_write.val();
+            self.key_index.next = self.clear.row.val().get_bits::<4>(0);
+            self.table_write.next = self.clear.table_write.val();
+            self.table_index.next = self.clear.table_index.val();
+        }
+        self.cfg_valid.next = self.queue_write.val();
+        self.cfg_queue.next = self.queue_at.val();
+        self.cfg_offset.next = self.register_at.val();
+        self.cfg_value.next = self.write_value.val();
+        self.tx_bell.next = self.decode.tx_bell.val() & !self.in_reset.val();
+        self.rx_bell.next = self.decode.rx_bell.val() & !self.in_reset.val();
+        self.bell_queue.next = self.decode.bell_queue.val();
         self.settings.write.next = self.decode.write_global.val();
         self.settings.offset.next = self.decode.offset.val();
         self.settings.value.next = self.decode.value.val();
         self.settings.device_idle.next = self.device_idle.val();
         self.lateness_debt.next = self.settings.lateness_debt.val();
         self.enable.next = self.settings.enable.val();
-        self.resetting.next = self.settings.resetting.val();
+        self.resetting.next = self.in_reset.val();
 
+        self.counters.clear.next = self.in_reset.val();
         self.counters.offset.next = self.decode.offset.val();
         self.counters.tx_frame.next = self.tx_frame.val();
         self.counters.tx_frame_bytes.next = self.tx_frame_bytes.val();
@@ -332,22 +380,25 @@ impl<const A: usize> Logic for Csr<A> {
         self.counters.rx_csum_error.next = self.rx_csum_error.val();
 
         // Copies of what other blocks keep.
-        self.queue_pack.i0.next = self.decode.queue_offset.val().get_bits::<5>(2);
-        self.queue_pack.i1.next = self.decode.queue.val();
+        self.queue_pack.i0.next = self.register_at.val().get_bits::<5>(2);
+        self.queue_pack.i1.next = self.queue_at.val();
         self.queue_number.next = self.queue_pack.out.val();
-        self.queue_copy.write_enable.next = self.decode.write_queue.val();
+        self.queue_copy.write_enable.next = self.queue_write.val();
         self.queue_copy.write_address.next = self.queue_number.val().get_bits::<A>(0);
-        self.queue_copy.write_data.next = self.decode.value.val();
-        self.queue_copy.read_enable.next = self.decode.read.val();
+        self.queue_copy.write_data.next = self.write_value.val();
+        self.queue_copy.read_enable.next = self.decode.read.val() & !self.in_reset.val();
         self.queue_copy.read_address.next = self.queue_number.val().get_bits::<A>(0);
         self.is_row.next = self.decode.in_global.val()
             & (self.decode.offset.val() >= self.o_rows.val())
             & (self.decode.offset.val() < self.o_rows_end.val());
         self.row_copy.write_enable.next = self.decode.write_global.val() & self.is_row.val();
-        self.row_copy.write_address.next = self.decode.offset.val().get_bits::<8>(2);
-        self.row_copy.write_data.next = self.decode.value.val();
-        self.row_copy.read_enable.next = self.decode.read.val();
-        self.row_copy.read_address.next = self.decode.offset.val().get_bits::<8>(2);
+        if self.in_reset.val() {
+            self.row_copy.write_enable.next = self.clear.row_write.val();
+        }
+        self.row_copy.write_address.next = self.row_at.val();
+        self.row_copy.write_data.next = self.write_value.val();
+        self.row_copy.read_enable.next = self.decode.read.val() & !self.in_reset.val();
+        self.row_copy.read_address.next = self.row_at.val();
 
         // Reading: stage 1 chooses among registers, stage 2 between that and copies.
         self.constants.address.next = self.decode.offset.val().get_bits::<4>(2);
@@ -371,8 +422,8 @@ impl<const A: usize> Logic for Csr<A> {
             self.ticks_high.d.next = self.now.val().get_bits::<32>(32);
         }
         self.asked.d.next = self.decode.read.val();
-        self.from_queue.d.next = self.decode.in_queue.val();
-        self.from_row.d.next = self.is_row.val();
+        self.from_queue.d.next = self.decode.in_queue.val() & !self.in_reset.val();
+        self.from_row.d.next = self.is_row.val() & !self.in_reset.val();
         self.value_then.d.next = 0.into();
         if self.decode.in_global.val() {
             self.value_then.d.next = self.value_now.val();

@@ -41,6 +41,8 @@ pub struct Settings {
     pub value: Signal<In, Bits<32>>,
     /// Everything else is idle.
     pub device_idle: Signal<In, bool>,
+    /// The reset is over.
+    pub reset_done: Signal<In, bool>,
 
     /// The register at `offset` is one of these.
     pub found: Signal<Out, bool>,
@@ -58,15 +60,13 @@ pub struct Settings {
     target: Reg<Bits<32>>,
     horizon: Reg<Bits<32>>,
     on: DFF<Bit>,
-    reset: DFF<Bit>,
-    quiet: DFF<Bits<6>>,
+    reset: Reg<Bit>,
     written: UnpackDeviceControl,
     control_word: PackDeviceControl,
     status_word: PackDeviceStatus,
     on_bit: Signal<Local, Bits<1>>,
     reset_bit: Signal<Local, Bits<1>>,
     idle_bit: Signal<Local, Bits<1>>,
-    all_quiet: Fixed<6, 63>,
     o_control: Fixed<15, { global::CONTROL.offset as u64 }>,
     o_status: Fixed<15, { global::STATUS.offset as u64 }>,
     o_debt: Fixed<15, { global::LATENESS_DEBT.offset as u64 }>,
@@ -84,6 +84,7 @@ impl Settings {
             offset: Default::default(),
             value: Default::default(),
             device_idle: Default::default(),
+            reset_done: Default::default(),
             found: Default::default(),
             read_value: Default::default(),
             lateness_debt: Default::default(),
@@ -94,15 +95,14 @@ impl Settings {
             target: Reg::new(bits(CN_TARGET)),
             horizon: Reg::new(bits(HORIZON)),
             on: Default::default(),
-            reset: Default::default(),
-            quiet: Default::default(),
+            // Power-up is a reset.
+            reset: Reg::new(true),
             written: Default::default(),
             control_word: Default::default(),
             status_word: Default::default(),
             on_bit: Default::default(),
             reset_bit: Default::default(),
             idle_bit: Default::default(),
-            all_quiet: Default::default(),
             o_control: Default::default(),
             o_status: Default::default(),
             o_debt: Default::default(),
@@ -116,12 +116,12 @@ impl Settings {
 impl Logic for Settings {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, on, reset, quiet);
-        clock!(self, clock, debt, flush, target, horizon);
-        self.debt.reset.next = false;
-        self.flush.reset.next = false;
-        self.target.reset.next = false;
-        self.horizon.reset.next = false;
+        dff_setup!(self, clock, on);
+        clock!(self, clock, reset, debt, flush, target, horizon);
+        self.debt.reset.next = self.reset.q.val();
+        self.flush.reset.next = self.reset.q.val();
+        self.target.reset.next = self.reset.q.val();
+        self.horizon.reset.next = self.reset.q.val();
         self.debt.d.next = self.value.val();
         self.flush.d.next = self.value.val();
         self.target.d.next = self.value.val();
@@ -135,26 +135,19 @@ impl Logic for Settings {
         self.target.enable.next = self.write.val() & (self.offset.val() == self.o_target.val());
         self.horizon.enable.next = self.write.val() & (self.offset.val() == self.o_horizon.val());
 
-        // On, off, reset. A reset is over when all has been idle for a while, which
-        // covers what `device_idle` sees late.
+        // On, off, reset. While a reset lasts nothing else is taken.
         self.written.data.next = self.value.val();
         self.on.d.next = self.on.q.val();
-        self.reset.d.next = self.reset.q.val();
-        self.quiet.d.next = 0.into();
-        if self.reset.q.val() & self.device_idle.val() {
-            self.quiet.d.next = self.quiet.q.val() + 1;
-            if self.quiet.q.val() == self.all_quiet.val() {
-                self.reset.d.next = false;
-            }
-        }
-        if self.write.val() & (self.offset.val() == self.o_control.val()) {
-            self.on.d.next = self.written.enable.val().any()
-                & !self.written.reset.val().any()
-                & !self.reset.q.val();
-            if self.written.reset.val().any() {
-                self.reset.d.next = true;
-                self.quiet.d.next = 0.into();
-            }
+        self.reset.reset.next = false;
+        self.reset.enable.next = false;
+        self.reset.d.next = false;
+        if self.reset.q.val() {
+            self.on.d.next = false;
+            self.reset.enable.next = self.reset_done.val();
+        } else if self.write.val() & (self.offset.val() == self.o_control.val()) {
+            self.on.d.next = self.written.enable.val().any() & !self.written.reset.val().any();
+            self.reset.enable.next = self.written.reset.val().any();
+            self.reset.d.next = true;
         }
         self.enable.next = self.on.q.val();
         self.resetting.next = self.reset.q.val();

@@ -56,8 +56,8 @@ mod select;
 mod sized_ram;
 mod skid;
 
-pub(crate) use fields::{pack_word, unpack_word};
 pub use above::Above;
+pub(crate) use fields::{pack_word, unpack_word};
 pub use fifo::Fifo;
 pub use find::{FirstOne, OneHot, RoundRobin};
 pub use fixed::Fixed;

@@ -17,7 +17,6 @@ pub mod primitives;
 pub mod receive;
 pub mod schedule;
 pub mod segment;
-pub mod transmit;
 pub mod verilog;
 pub mod words;
 

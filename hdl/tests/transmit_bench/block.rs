@@ -13,11 +13,11 @@
 //! What a burst is known by in here is its *context*, one of 256: it is given out
 //! when the descriptor is accepted and comes back with the completion.
 
-use crate::complete::{Complete, Mark};
-use crate::fetch::{Enqueue, Fetch};
-use crate::payload::{Gathered, Payload};
-use crate::prelude::*;
-use crate::segment::SegmentJob;
+use tsonic_hdl::complete::{Complete, Mark};
+use tsonic_hdl::fetch::{Enqueue, Fetch};
+use tsonic_hdl::payload::{Gathered, Payload};
+use tsonic_hdl::prelude::*;
+use tsonic_hdl::segment::SegmentJob;
 
 /// Fetch, payload and completion for Q queues (2 to 256). `body` is the stream of
 /// payload beats to the segmenter.

@@ -88,6 +88,10 @@ pub struct Pacer<const IB: usize, const QB: usize, const LB: usize, const Q: usi
     pub result_queue: Signal<Out, Bits<QB>>,
     /// ceil(E').
     pub result_key: Signal<Out, Bits<34>>,
+    /// The flow has work and its key was reached.
+    pub result_to_due: Signal<Out, bool>,
+    /// The flow's key lies ahead, or the flow stands in the tree and stays there.
+    pub result_to_tree: Signal<Out, bool>,
     /// The key was reached when the result was made.
     pub result_due: Signal<Out, bool>,
     /// Nothing is in work.
@@ -158,6 +162,8 @@ pub struct Pacer<const IB: usize, const QB: usize, const LB: usize, const Q: usi
     r_id: DFF<Bits<IB>>,
     r_keep: DFF<bool>,
     r_work: DFF<bool>,
+    r_to_due: DFF<bool>,
+    r_to_tree: DFF<bool>,
     r_queue: DFF<Bits<QB>>,
     r_key: DFF<Bits<34>>,
 
@@ -272,6 +278,8 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
             r_id,
             r_keep,
             r_work,
+            r_to_due,
+            r_to_tree,
             r_queue,
             r_key
         );
@@ -491,9 +499,19 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
             self.r_queue.d.next = self.b_queue.q.val();
             self.r_key.d.next = self.key.q.val();
             self.reached.d.next = !self.to_key.val().get_bit(33);
+            self.r_to_due.d.next = !self.b_is_queue.q.val()
+                & !self.b_keep.q.val()
+                & self.b_work.q.val()
+                & !self.to_key.val().get_bit(33);
+            self.r_to_tree.d.next =
+                !self.b_is_queue.q.val() & (self.b_keep.q.val() | self.to_key.val().get_bit(33));
         } else if self.result_ready.val() {
             self.r_valid.d.next = false;
+            self.r_to_due.d.next = false;
+            self.r_to_tree.d.next = false;
         }
+        self.result_to_due.next = self.r_to_due.q.val();
+        self.result_to_tree.next = self.r_to_tree.q.val();
         self.result_valid.next = self.r_valid.q.val();
         self.result_is_queue.next = self.r_is_queue.q.val();
         self.result_id.next = self.r_id.q.val();
@@ -506,6 +524,8 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
             self.a_busy.d.next = false;
             self.b_busy.d.next = false;
             self.r_valid.d.next = false;
+            self.r_to_due.d.next = false;
+            self.r_to_tree.d.next = false;
         }
     }
 }

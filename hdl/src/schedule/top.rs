@@ -220,7 +220,6 @@ pub struct Schedule<
     op_queue: Signal<Local, bool>,
     op_taken: Signal<Local, bool>,
     plant: Signal<Local, bool>,
-    result_due: Signal<Local, bool>,
     result_done: Signal<Local, bool>,
     result_slot: Zext<IB, SB>,
     result_queue: Zext<IB, QB>,
@@ -600,21 +599,14 @@ impl<
         self.result_queue.data.next = self.pacer.result_id.val();
         self.result_list.i0.next = self.pacer.result_id.val();
         self.result_list.i1.next = self.paced_bit.val();
-        self.result_due.next = self.pacer.result_valid.val()
-            & !self.pacer.result_is_queue.val()
-            & self.pacer.result_due.val()
-            & !self.pacer.result_keep.val();
-        self.plant.next = self.pacer.result_valid.val()
-            & !self.pacer.result_is_queue.val()
-            & (!self.pacer.result_due.val() | self.pacer.result_keep.val());
-        self.due.valid1.next = self.result_due.val() & self.pacer.result_work.val();
+        self.plant.next = self.pacer.result_to_tree.val();
+        self.due.valid1.next = self.pacer.result_to_due.val();
         self.due.list1.next = self.result_list.out.val();
         self.due.queue1.next = self.pacer.result_queue.val();
-        self.pacer.result_ready.next =
-            !self.result_due.val() | !self.pacer.result_work.val() | self.due.ready1.val();
+        self.pacer.result_ready.next = !self.pacer.result_to_due.val() | self.due.ready1.val();
         self.result_done.next = self.pacer.result_valid.val()
             & !self.pacer.result_is_queue.val()
-            & (!self.result_due.val() | !self.pacer.result_work.val() | self.due.ready1.val());
+            & (!self.pacer.result_to_due.val() | self.due.ready1.val());
         self.busy.clear.next = self.result_done.val();
         self.busy.clear_index.next = self.pacer.result_id.val();
         self.planted.set.next = self.plant.val();
@@ -879,7 +871,6 @@ impl<
             op_queue: Default::default(),
             op_taken: Default::default(),
             plant: Default::default(),
-            result_due: Default::default(),
             result_done: Default::default(),
             result_slot: Default::default(),
             result_queue: Default::default(),

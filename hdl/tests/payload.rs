@@ -526,8 +526,9 @@ fn faults_and_aborts() {
     assert!(bench.failed > 100 && bench.verdicts > 500);
 }
 
-/// Frame beats per cycle of bursts of 45 segments.
-fn utilisation(offset: u64, latency: u64) -> f64 {
+/// Frame beats per cycle, and cycles per segment, of four bursts of `segments`
+/// segments of `mss` bytes behind a header of 14 + 20 + `l4` bytes.
+fn utilisation(offset: u64, latency: u64, segments: u64, mss: u64, l4: u64) -> (f64, f64) {
     let exact = Knobs {
         latency: latency..latency + 1,
         rate: 1.0,
@@ -544,34 +545,48 @@ fn utilisation(offset: u64, latency: u64) -> f64 {
             (bench.next_page + 1) * 4096 + offset,
         );
         bench.next_page += 32;
-        bench.memory.write(header, &[0xa5; 66]);
-        let data: Vec<u8> = (0..65_160u32).map(|i| (i * 7 % 251) as u8).collect();
+        bench.memory.write(header, &[0xa5; 94]);
+        let data: Vec<u8> = (0..segments * mss).map(|i| (i * 7 % 251) as u8).collect();
         bench.memory.write(payload, &data);
         bench.add(Burst {
             kind: 2,
-            lens: [14, 20, 32],
+            lens: [14, 20, l4],
             header_addr: header,
-            fragments: vec![(payload, 65_160)],
-            payload: 65_160,
-            mss: 1448,
+            fragments: vec![(payload, segments * mss)],
+            payload: segments * mss,
+            mss,
             ..Burst::default()
         });
     }
     bench.drain();
-    assert_eq!(bench.segments, 4 * 45);
-    bench.frame_beats as f64 / (bench.last_beat - bench.first_beat.expect("a beat") + 10) as f64
+    assert_eq!(bench.segments, 4 * segments);
+    let cycles = (bench.last_beat - bench.first_beat.expect("a beat") + 10) as f64;
+    (
+        bench.frame_beats as f64 / cycles,
+        cycles / bench.segments as f64,
+    )
 }
 
 #[test]
 fn bursts_of_45_segments_keep_the_output_busy() {
     for offset in [0, 3, 8, 100, 511] {
         for latency in [4, 250] {
-            let busy = utilisation(offset, latency);
+            let (busy, _) = utilisation(offset, latency, 45, 1448, 32);
             println!("offset {offset}, latency {latency}: {busy:.4}");
             assert!(
                 busy >= 0.97,
                 "offset {offset}, latency {latency}: {busy:.4}"
             );
         }
+    }
+}
+
+#[test]
+fn small_segments_follow_each_other() {
+    // Frames of 60 bytes, whose words in memory are 9 to 10: two more than beats.
+    for (offset, latency) in [(0, 4), (3, 4), (3, 250)] {
+        let (_, cycles) = utilisation(offset, latency, 250, 6, 20);
+        println!("offset {offset}, latency {latency}: {cycles:.2} cycles a segment");
+        assert!(cycles <= 11.0, "{cycles:.2} cycles a segment");
     }
 }

@@ -77,6 +77,19 @@ pub const BLOCKS: &[Entry] = &[
         crate::schedule::Schedule32Wide::default(),
         false
     ),
+    block!(
+        "csr_32",
+        crate::csr::Csr::<10>::new(&crate::csr::Build {
+            hash: 0,
+            queues: 32,
+            flow_slots: 64,
+            max_segment: 16_000
+        }),
+        true
+    ),
+    block!("drain", crate::nic::Drain::default(), false),
+    block!("nic_4", crate::nic::Nic4::new(0), false),
+    block!("nic_32", crate::nic::Nic32::new(0), false),
 ];
 
 /// The block of that name.

@@ -12,6 +12,7 @@ pub mod csr;
 pub mod fetch;
 pub mod lint;
 pub mod memory;
+pub mod nic;
 pub mod payload;
 pub mod primitives;
 pub mod receive;

@@ -18,6 +18,11 @@ const PERMITTED: &[&str] = &[
     "UNUSED",
     "DECLFILENAME",
     "PINCONNECTEMPTY",
+    // A sub-block called as one of its own ports.
+    "VARHIDDEN",
+    // A generic comparison with a constant at the end of its range.
+    "UNSIGNED",
+    "CMPCONST",
     // One `always @(*)` a module: a path through several modules looks circular.
     "UNOPTFLAT",
     "UNOPTTHREADS",

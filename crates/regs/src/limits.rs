@@ -63,3 +63,6 @@ pub const RX_FRAME_MAX: usize = 9_216;
 pub const DMA_REQUEST_MAX: usize = 512;
 /// No request at the memory port crosses a boundary of this many bytes.
 pub const DMA_BOUNDARY: usize = 4_096;
+
+/// TX_QUANTUM after reset in wire bytes: one full Ethernet frame.
+pub const QUANTUM_RESET: usize = 1_514;

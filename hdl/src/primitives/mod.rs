@@ -35,6 +35,7 @@
 //! | [`ByteMask`]`<C, B, W>` | count of valid bytes to byte enables, and data with the other bytes cleared | comb. |
 //! | [`ByteMerge`]`<B, W>` | each byte from one of two words | comb. |
 //! | [`Fixed`]`<N, V>` | the constant V, which a block can hold and derive `Default` | constant |
+//! | [`Setting`]`<N>` | the same for a value that a constructor computes | constant |
 //! | [`Multiplier`]`<A, B, P>` | unsigned product, pipelined, on MULT18X18D | [`Multiplier::LATENCY`] cycles |
 
 mod above;
@@ -53,6 +54,7 @@ mod register;
 mod reverse;
 mod rotator;
 mod select;
+mod setting;
 mod sized_ram;
 mod skid;
 
@@ -74,5 +76,6 @@ pub use register::{Delay, Reg};
 pub use reverse::ByteReverse;
 pub use rotator::Rotator;
 pub use select::{ByteMask, Select};
+pub use setting::Setting;
 pub use sized_ram::SizedLutRam;
 pub use skid::Skid;

@@ -22,6 +22,7 @@
 
 #![allow(dead_code)] // Every test file takes what it needs.
 
+#[allow(unused_imports)]
 pub use rand::{Rng, RngExt, SeedableRng};
 pub use rand_pcg::Pcg64Mcg;
 use rust_hdl::prelude::*;

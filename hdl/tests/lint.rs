@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Each rule of the lint catches a bad block, and lets the good one pass.
 
+// Bad on purpose: each block below breaks a rule.
+#![allow(clippy::if_same_then_else)]
+
 use rust_hdl::prelude::*;
 use tsonic_hdl::lint::{self, Rule};
 

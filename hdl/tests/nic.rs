@@ -335,7 +335,7 @@ fn a_reset_empties_the_device_and_it_works_again() {
         for n in 0..60u16 {
             for q in 0..4 {
                 let slot = if n % 3 == 0 { 0 } else { n + 1 };
-                nic.post(q, n, slot, (1 << 20) - 1 << INV_RATE_FRACTION, 2, 500);
+                nic.post(q, n, slot, ((1 << 20) - 1) << INV_RATE_FRACTION, 2, 500);
             }
         }
         (0..4).for_each(|q| nic.ring(q));

@@ -85,6 +85,7 @@ fn a_rate_is_exact() {
 #[test]
 fn launch_times_hold() {
     suite::load::launch_times(model());
+    suite::load::horizon(model());
 }
 
 #[test]
@@ -114,8 +115,8 @@ fn a_budget_bounds_what_is_in_flight() {
 
 #[test]
 fn flows_that_are_due_together_take_turns() {
-    suite::load::all_at_once(model());
-    suite::load::all_at_once(Model::new(ModelConfig::default()));
+    suite::load::all_at_once(model(), true);
+    suite::load::all_at_once(Model::new(ModelConfig::default()), true);
 }
 
 #[test]

@@ -14,10 +14,14 @@ use crate::nic::{Advance, Env, Nic};
 use memory::{Reads, Writes};
 use pins::Pins;
 use thiserror::Error;
+use tsonic_hdl::builds::{self, BuildError};
+use tsonic_hdl::csr::TICK_HZ;
+use tsonic_hdl::verilog::{Port, TOP};
 use tsonic_regs::completion::COMPLETION_BYTES;
 use tsonic_regs::limits::PACER_KEY_BITS;
+use tsonic_regs::registers::{Control, global};
 use tsonic_types::{TickRate, Ticks};
-use tsonic_verilate::{Design, Model, Optimisation};
+use tsonic_verilate::{Design, Model, Optimisation, PortSpec};
 
 /// Cycles that the logic must have been idle for before its counter is loaded:
 /// longer than anything takes from a pin to where `idle` sees it.
@@ -25,6 +29,10 @@ const SETTLE_CYCLES: u32 = 32;
 /// Cycles that a register read may take. Beyond them the read is answered with
 /// all ones, as by a root complex whose request timed out.
 const READ_CYCLES_MAX: u32 = 256;
+/// Cycles that the reset at power-up may take.
+const POWER_UP_CYCLES_MAX: u32 = 1 << 20;
+/// BUILD_HASH of the simulated logic: "rtl" and a version.
+const BUILD_HASH: u32 = 0x7274_6c01;
 
 /// Why there is no compiled NIC.
 #[derive(Debug, Error)]
@@ -32,9 +40,12 @@ pub enum RtlError {
     /// The design does not compile, or its pins are not those of the NIC.
     #[error(transparent)]
     Verilate(#[from] tsonic_verilate::Error),
-    /// There is no build with so many queue pairs.
-    #[error("there is no RTL build with {0} queue pairs: choose 4 or 32, or the model")]
-    Queues(u16),
+    /// There is no such build.
+    #[error("{0} (or take the model of the NIC)")]
+    Build(#[from] BuildError),
+    /// The logic does not come out of its power-up.
+    #[error("the logic does not come up within {POWER_UP_CYCLES_MAX} cycles: the design is faulty")]
+    PowerUp,
 }
 
 /// A frame that is being fed to the MAC receive pins.
@@ -91,7 +102,41 @@ impl RtlNic {
         };
         nic.model.set(nic.pins.rd_req_ready, 1);
         nic.model.set(nic.pins.wr_ready, 1);
+        nic.power_up()?;
         Ok(nic)
+    }
+
+    /// Waits for the end of the reset that power-up is. Nothing moves at the other
+    /// pins meanwhile. The counter then starts at 0.
+    fn power_up(&mut self) -> Result<(), RtlError> {
+        let p = self.pins;
+        let m = &mut self.model;
+        m.set(p.reg_addr, global::CONTROL.offset as u64);
+        let mut asked = false;
+        for _ in 0..POWER_UP_CYCLES_MAX {
+            m.set(p.reg_rd_valid, u64::from(!asked));
+            asked = true;
+            m.set(p.clock, 0);
+            m.eval();
+            m.set(p.clock, 1);
+            m.eval();
+            self.cycles += 1;
+            if m.is_high(p.reg_rd_ack) {
+                if Control(m.get(p.reg_rd_data) as u32).reset() == 0 {
+                    m.set(p.reg_rd_valid, 0);
+                    m.set(p.ticks_load_valid, 1);
+                    m.set(p.ticks_load_value, 0);
+                    m.set(p.clock, 0);
+                    m.eval();
+                    m.set(p.clock, 1);
+                    m.eval();
+                    m.set(p.ticks_load_valid, 0);
+                    return Ok(());
+                }
+                asked = false;
+            }
+        }
+        Err(RtlError::PowerUp)
     }
 
     /// Clock cycles simulated so far, those skipped not counted.
@@ -333,11 +378,28 @@ impl Nic for RtlNic {
     }
 }
 
+/// Verilog and pins of the NIC with `queues` queue pairs.
+///
+/// # Errors
+/// [`RtlError`].
+pub fn design(queues: u16) -> Result<Design, RtlError> {
+    let generated = builds::build(queues, BUILD_HASH)?;
+    let port = |port: Port| match port.input {
+        true => PortSpec::input(port.name, port.width),
+        false => PortSpec::output(port.name, port.width),
+    };
+    Ok(Design {
+        top: TOP.into(),
+        verilog: generated.text,
+        ports: generated.ports.into_iter().map(port).collect(),
+    })
+}
+
 /// The NIC with `queues` queue pairs, compiled (or from the cache).
 ///
 /// # Errors
 /// [`RtlError`].
 pub fn build(queues: u16) -> Result<RtlNic, RtlError> {
-    let _ = queues;
-    Err(RtlError::Queues(queues))
+    let rate = TickRate::new(TICK_HZ).ok_or(RtlError::PowerUp)?;
+    RtlNic::new(design(queues)?, rate, Optimisation::Full)
 }

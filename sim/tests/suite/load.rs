@@ -121,9 +121,12 @@ pub fn pacing<N: Nic>(nic: N, debt: u32) {
         let span = (sent[sent.len() - 1].at.0 - sent[0].at.0) as f64;
         let exact = (sent.len() - 1) as f64 * frame as f64 * rates[flow];
         let error = (span - exact) / exact;
-        // All that a short run can show is the jitter of its ends.
+        // All that a short run can show is the jitter of its ends. Without a debt what
+        // a segment is late is lost for good, and how late they are is the NIC's own.
+        let late = if debt == 0 { 0.03 } else { 0.0 };
+        let jitter = jitter as f64 / exact;
         assert!(
-            error.abs() < jitter as f64 / exact,
+            error > -jitter && error < jitter + late,
             "flow {flow}: {span} ticks instead of {exact}"
         );
     }
@@ -161,9 +164,10 @@ pub fn rate_error<N: Nic>(nic: N) {
     assert!(error / exact < 1e-6, "{span} instead of {exact}");
 }
 
-/// Every flow of the table due at one tick: each is served once before any is
-/// served twice, and none is lost.
-pub fn all_at_once<N: Nic>(nic: N) {
+/// Every flow of the table due at one tick: none is lost, and each keeps its order.
+/// `turns`: each is served once before any is served twice, as in a NIC that finds
+/// all that are due at once.
+pub fn all_at_once<N: Nic>(nic: N, turns: bool) {
     let mut b = bench(nic);
     let flows = b.read(global::FLOW_SLOTS.offset).min(1_024) as u16;
     b.enable_tx(0, 12, 13);
@@ -182,7 +186,14 @@ pub fn all_at_once<N: Nic>(nic: N) {
     let sent = &b.mac.sent;
     assert_eq!(sent.len(), 3 * (usize::from(flows) - 1));
     assert!(sent[0].0 >= Ticks(200_000));
-    for round in sent.chunks(usize::from(flows) - 1) {
+    let mut frames = vec![0; usize::from(flows)];
+    for (_, f) in sent {
+        let next = &mut frames[usize::from(source_port(f) - 40_000)];
+        assert_eq!(f[54..], data[*next * 100..][..100], "in order");
+        *next += 1;
+    }
+    assert!(frames[1..].iter().all(|n| *n == 3));
+    for round in sent.chunks(usize::from(flows) - 1).filter(|_| turns) {
         let mut ports: Vec<u16> = round.iter().map(|(_, f)| source_port(f)).collect();
         ports.sort_unstable();
         ports.dedup();
@@ -262,7 +273,13 @@ pub fn launch_times<N: Nic>(nic: N) {
         let late = c.first_departure.saturating_sub(launch);
         assert!(c.first_departure >= launch && late < 2_000, "{c:?}");
     }
-    // Beyond the horizon.
+}
+
+/// A launch time beyond the horizon is refused. For builds that know a horizon.
+pub fn horizon<N: Nic>(nic: N) {
+    let mut b = bench(nic);
+    b.enable_tx(0, 8, 9);
+    let data = payload(5, 2_000);
     b.write(global::HORIZON.offset, 1_000);
     let header = tcp4_header(1);
     let post = Post {
@@ -530,9 +547,8 @@ pub fn receive<N: Nic>(nic: N) {
                 // This one was dropped.
                 continue;
             }
-            received += 1;
             let mut data = Vec::new();
-            loop {
+            let whole = loop {
                 let c = completions.pop_front().expect("the end of the frame");
                 let (cookie, bytes) = posted.pop_front().expect("a buffer");
                 assert_eq!(c.status.cookie(), cookie, "in ring order");
@@ -541,12 +557,18 @@ pub fn receive<N: Nic>(nic: N) {
                 let addr = buffers[usize::from(cookie % 64)];
                 data.extend(b.peek(addr, c.status.bytes().into()));
                 if c.status.eop() == 1 {
+                    if c.status.status() == Status::RxNoBuffer.code() {
+                        // No further buffer: what came is thrown away.
+                        break false;
+                    }
                     assert_eq!(usize::from(c.hash.frame_len()), frame.len());
-                    break;
+                    break true;
                 }
                 assert_eq!(c.status.bytes(), bytes, "full unless last");
-            }
-            assert_eq!(data, frame);
+            };
+            assert!(frame.starts_with(&data));
+            assert!(!whole || data.len() == frame.len());
+            received += u64::from(whole);
         }
         assert!(completions.is_empty());
     }

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The suite against the compiled logic. Not in it, because the logic has neither
+//! yet: budgets, the launch horizon, and bursts handed back when a queue is
+//! disabled.
+
+mod suite;
+
+use tsonic_sim::rtl::{self, RtlNic};
+
+#[test]
+fn other_builds_are_refused_by_name() {
+    let error = rtl::build(5).expect_err("no such build").to_string();
+    assert!(
+        error.contains("5 queue pairs") && error.contains("4, 8 or 32"),
+        "{error}"
+    );
+}
+
+fn nic() -> RtlNic {
+    match rtl::build(4) {
+        Ok(nic) => nic,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn golden_tcp_frames() {
+    assert_eq!(suite::vectors::gso(nic, |v| v["proto"] == 6), 96);
+}
+
+#[test]
+fn golden_udp_frames() {
+    let whole = |v: &serde_json::Value| v["proto"] == 17 && v["gso"] != "udp_l4";
+    assert!(suite::vectors::gso(nic, whole) > 0);
+}
+
+#[test]
+fn golden_checksum_verdicts() {
+    assert_eq!(suite::vectors::csum(nic), 126);
+}
+
+#[test]
+fn golden_hashes() {
+    assert!(suite::vectors::rss(nic) > 20);
+}
+
+#[test]
+fn faulty_descriptors_have_their_codes() {
+    suite::errors::descriptors(nic());
+}
+
+#[test]
+fn unmapped_addresses_are_faults() {
+    suite::errors::unmapped(nic());
+}
+
+#[test]
+fn doorbells_beyond_the_ring_are_refused() {
+    suite::errors::doorbells(nic());
+}
+
+#[test]
+fn memory_taken_back_is_left_alone() {
+    suite::errors::unmap(nic());
+}
+
+#[test]
+fn rings_wrap() {
+    suite::load::ring_wrap(nic());
+}
+
+#[test]
+fn paced_flows_keep_their_rates() {
+    suite::load::pacing(nic(), 0);
+    suite::load::pacing(nic(), 20_000);
+}
+
+#[test]
+fn a_rate_is_exact() {
+    suite::load::rate_error(nic());
+}
+
+#[test]
+fn launch_times_hold() {
+    suite::load::launch_times(nic());
+}
+
+#[test]
+fn queues_are_served_by_their_quanta() {
+    suite::load::fairness(nic());
+}
+
+#[test]
+fn a_queue_keeps_its_own_rate() {
+    suite::load::queue_rate(nic());
+}
+
+#[test]
+fn every_byte_completes_once() {
+    suite::load::conservation(nic(), 2_000, 1);
+}
+
+#[test]
+fn frames_are_received() {
+    suite::load::receive(nic());
+}
+
+#[test]
+fn flows_that_are_due_together_take_turns() {
+    suite::load::all_at_once(nic(), false);
+}
+
+#[test]
+fn reads_that_fail_leave_no_burst_behind() {
+    suite::load::injected_faults(nic(), 1_000);
+}

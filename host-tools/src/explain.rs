@@ -23,7 +23,7 @@ use tsonic_tcp::arith::{dctcp, paws};
 /// Answer questions about the transmit path's arithmetic, as JSON lines.
 ///
 /// Reads one JSON object a line from standard input: `id` (echoed), `fn` and the
-/// function's keys. Writes one a line. A key in [brackets] may be left out.
+/// function's keys. Writes one a line. A key in brackets may be left out.
 /// Rates are bytes per second; null in a key is said where it means something.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = HELP)]

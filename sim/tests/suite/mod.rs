@@ -6,6 +6,7 @@
 pub mod errors;
 pub mod frames;
 pub mod load;
+pub mod pair;
 pub mod vectors;
 
 use tsonic_sim::harness::Bench;

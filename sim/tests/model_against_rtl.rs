@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The model against the compiled logic: the same random bursts to both, frames of
+//! each flow, completions and counters compared by the scoreboard, and both judged
+//! by the independent checkers. 2,000 bursts; 20,000 with `TSONIC_LONG=1`.
+
+mod suite;
+
+use suite::pair::{Script, model, run};
+use tsonic_sim::rtl;
+use tsonic_types::Ticks;
+
+/// Most cycles of a run of the logic with 2,000 bursts.
+const CYCLES_MAX: u64 = 10_000_000;
+
+fn bursts() -> usize {
+    match std::env::var_os("TSONIC_LONG") {
+        Some(_) => 20_000,
+        None => 2_000,
+    }
+}
+
+#[test]
+fn model_and_logic_agree() {
+    let count = bursts();
+    let script = Script::new(count, 32, 1);
+    let limit = CYCLES_MAX * count.div_ceil(2_000) as u64;
+    let (model, _) = run(model(32), &script, Ticks(limit)).unwrap();
+    let nic = rtl::build(32).unwrap_or_else(|e| panic!("{e}"));
+    let (logic, nic) = run(nic, &script, Ticks(limit)).unwrap();
+    let agreement = model.board.compare(&logic.board, Ticks(u64::MAX)).unwrap();
+    assert_eq!(agreement.frames as usize, model.frames);
+    assert!(model.frames > 10 * count, "{} frames", model.frames);
+    assert!(model.errors > count / 40, "{} errors", model.errors);
+    assert!(nic.cycles() <= limit, "{} cycles", nic.cycles());
+    println!(
+        "{count} bursts, {} frames, {} errors; model {} ticks, logic {} ticks, {} cycles",
+        model.frames,
+        model.errors,
+        model.ticks,
+        logic.ticks,
+        nic.cycles()
+    );
+}

@@ -220,16 +220,33 @@ impl DmaSlice {
         unsafe { AtomicU64::from_ptr(self.at(offset, WORD).cast()) }
     }
 
+    /// `n` words from `offset` on.
+    fn words(&self, offset: usize, n: usize) -> &[AtomicU64] {
+        assert!(offset.is_multiple_of(WORD), "word at {offset}");
+        // SAFETY: as for `word`; all of them are in bounds (`at`).
+        unsafe { std::slice::from_raw_parts(self.at(offset, n * WORD).cast(), n) }
+    }
+
     /// Loads a word.
     pub fn load(&self, offset: usize, order: Ordering) -> u64 {
         u64::from_le(self.word(offset).load(order))
     }
 
+    /// Loads the `N` words from `offset` on: the last one with acquire ordering and
+    /// before the others.
+    pub fn load_last_first<const N: usize>(&self, offset: usize) -> [u64; N] {
+        let words = self.words(offset, N);
+        let mut out = [0; N];
+        for (to, at) in out.iter_mut().zip(words).rev() {
+            *to = u64::from_le(at.load(Ordering::Acquire));
+        }
+        out
+    }
+
     /// Stores words one after another, without order among them.
     pub fn store(&mut self, offset: usize, words: &[u64]) {
-        for (i, w) in words.iter().enumerate() {
-            self.word(offset + i * WORD)
-                .store(w.to_le(), Ordering::Relaxed);
+        for (to, w) in self.words(offset, words.len()).iter().zip(words) {
+            to.store(w.to_le(), Ordering::Relaxed);
         }
     }
 
@@ -266,19 +283,18 @@ impl DmaSlice {
             unsafe { ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
             return;
         }
-        let mut words = to.chunks_exact_mut(WORD);
-        let mut at = offset;
-        for w in &mut words {
-            w.copy_from_slice(&self.load(at, Ordering::Relaxed).to_le_bytes());
-            at += WORD;
+        // Slices are carved in multiples of a cache line, buffers in multiples of a
+        // word: the rest of the last word is there.
+        let from = self.words(offset, to.len().div_ceil(WORD));
+        let (whole, rest) = to.as_chunks_mut::<WORD>();
+        for (w, at) in whole.iter_mut().zip(from) {
+            *w = at.load(Ordering::Relaxed).to_ne_bytes();
         }
-        let rest = words.into_remainder();
-        if !rest.is_empty() {
-            // Slices are carved in multiples of a cache line, buffers in multiples
-            // of a word: the rest of the last word is there.
-            let w = self.load(at, Ordering::Relaxed).to_le_bytes();
+        if let Some(at) = from.last()
+            && !rest.is_empty()
+        {
             let n = rest.len();
-            rest.copy_from_slice(&w[..n]);
+            rest.copy_from_slice(&at.load(Ordering::Relaxed).to_ne_bytes()[..n]);
         }
     }
 }

@@ -25,8 +25,6 @@ use tsonic_types::{Nanos, QueueId, TickRate, Ticks};
 const FRAME_BYTES: usize = 1 << 16;
 /// Smallest buffer in bytes.
 pub(crate) const BUFFER_MIN: u16 = 64;
-/// Bytes of a word.
-const WORD: usize = 8;
 
 /// How a receive queue is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,13 +220,11 @@ impl RxQueue {
 
     fn next_completion(&mut self) -> Option<RawCompletion> {
         let at = self.reaped.index() * COMPLETION_BYTES;
-        // As for transmit: the word with the phase is written last, and read first.
-        let last = self.completions.load(at + 3 * WORD, Ordering::Acquire);
-        let word = |i| self.completions.load(at + i * WORD, Ordering::Relaxed);
-        if RawCompletion::from_words([0, 0, 0, last]).done.phase() != self.reaped.phase() {
+        // The device writes the word with the phase last, so it is read first.
+        let raw = RawCompletion::from_words(self.completions.load_last_first(at));
+        if raw.done.phase() != self.reaped.phase() {
             return None;
         }
-        let raw = RawCompletion::from_words([word(0), word(1), word(2), last]);
         self.reaped.advance();
         Some(raw)
     }

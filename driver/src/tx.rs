@@ -28,8 +28,6 @@ use tsonic_types::{ByteRate, FlowSlot, Nanos, QueueId, Ticks, WireBytes};
 /// Bytes of a burst table entry: the template, then the continuation list.
 pub(crate) const ENTRY_BYTES: usize = HEADER_MAX + LIST_BYTES;
 const LIST_BYTES: usize = list_entries(FRAGMENTS_MAX) * FragmentEntry::BYTES;
-/// Bytes of a word.
-const WORD: usize = 8;
 
 /// How a transmit queue is set up. `None` leaves what the device has after reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -275,15 +273,11 @@ impl TxQueue {
 
     fn next_completion(&mut self) -> Option<RawCompletion> {
         let at = self.reaped.index() * COMPLETION_BYTES;
-        // The device writes the word with the phase last. Acquire: the loads of
-        // the other words are not moved before this one.
-        let last = self.completions.load(at + 3 * WORD, Ordering::Acquire);
-        let word = |i| self.completions.load(at + i * WORD, Ordering::Relaxed);
-        let probe = RawCompletion::from_words([0, 0, 0, last]);
-        if probe.done.phase() != self.reaped.phase() {
+        // The device writes the word with the phase last, so it is read first.
+        let raw = RawCompletion::from_words(self.completions.load_last_first(at));
+        if raw.done.phase() != self.reaped.phase() {
             return None;
         }
-        let raw = RawCompletion::from_words([word(0), word(1), word(2), last]);
         self.reaped.advance();
         Some(raw)
     }

@@ -86,6 +86,8 @@ impl BurstTable {
                 generation: 0,
                 burst: None,
             });
+            // Room to free them all: a completion allocates nothing.
+            self.free.reserve(self.slots.capacity());
             (self.slots.len() - 1) as u32
         });
         debug_assert_ne!(index, NO_BURST);

@@ -87,6 +87,9 @@ impl Reassembly {
         self.store(start, &data[(start - seq) as usize..(end - seq) as usize]);
         if start > self.next {
             r.out_of_order = true;
+            // All that the list may ever need, at the first gap.
+            self.ranges
+                .reserve_exact(RANGES_MAX - self.ranges.len().min(RANGES_MAX));
             self.add(start, end);
             self.note(start);
             return r;

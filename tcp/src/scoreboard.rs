@@ -79,8 +79,12 @@ fn interpolate(first: Nanos, last: Nanos, i: u64, of: u64) -> Nanos {
     if of == 0 {
         return last;
     }
-    let span = u128::from(last.since(first).0) * u128::from(i) / u128::from(of);
-    first + Nanos(span as u64)
+    let span = last.since(first).0;
+    let share = match span.checked_mul(i) {
+        Some(product) => product / of,
+        None => (u128::from(span) * u128::from(i) / u128::from(of)) as u64,
+    };
+    first + Nanos(share)
 }
 
 /// Segment counters.
@@ -222,17 +226,20 @@ impl Scoreboard {
 
     /// Everything before `una` is acknowledged; `each` sees what goes.
     pub fn acknowledge(&mut self, una: u64, mut each: impl FnMut(&Sent)) {
-        while let Some(r) = self.ranges.front() {
+        while let Some(r) = self.ranges.front().copied() {
             if r.start >= una {
                 break;
             }
+            self.count(&r, false);
             if r.end > una {
-                self.split(una);
+                let (head, tail) = self.cut(&r, una);
+                self.count(&tail, true);
+                self.ranges[0] = tail;
+                each(&head);
+                break;
             }
-            if let Some(r) = self.ranges.pop_front() {
-                self.count(&r, false);
-                each(&r);
-            }
+            self.ranges.pop_front();
+            each(&r);
         }
     }
 
@@ -336,11 +343,19 @@ impl Scoreboard {
             return;
         }
         self.count(&r, false);
+        let (head, tail) = self.cut(&r, seq);
+        self.count(&head, true);
+        self.count(&tail, true);
+        self.ranges[i] = head;
+        self.ranges.insert(i + 1, tail);
+    }
+
+    /// The parts of a range before and from `seq` on, which lies within it.
+    fn cut(&self, r: &Sent, seq: u64) -> (Sent, Sent) {
         let mss = u64::from(self.mss);
         let of = (r.end - r.start - 1) / mss;
         let cut = (seq - r.start).div_ceil(mss);
-        let mut head = r;
-        let mut tail = r;
+        let (mut head, mut tail) = (*r, *r);
         head.end = seq;
         head.burst_end = false;
         tail.start = seq;
@@ -348,10 +363,7 @@ impl Scoreboard {
             head.last = interpolate(r.first, r.last, cut - 1, of);
             tail.first = interpolate(r.first, r.last, cut.min(of), of);
         }
-        self.count(&head, true);
-        self.count(&tail, true);
-        self.ranges[i] = head;
-        self.ranges.insert(i + 1, tail);
+        (head, tail)
     }
 
     /// Joins sacked neighbours of the sacked range `i`; answers its new index.
@@ -394,17 +406,24 @@ impl Scoreboard {
         self.count(&after, true);
     }
 
+    #[inline]
     fn count(&mut self, r: &Sent, add: bool) {
         let n = r.segments(self.mss);
         let c = &mut self.counts;
-        for (on, counter) in [
-            (true, &mut c.out),
-            (r.sacked, &mut c.sacked),
-            (r.lost, &mut c.lost),
-            (r.retransmitted, &mut c.retransmitted),
-        ] {
-            if on {
-                *counter = if add { *counter + n } else { *counter - n };
+        let change = |counter: &mut u32| {
+            *counter = if add { *counter + n } else { *counter - n };
+        };
+        change(&mut c.out);
+        // Nearly every range is none of these.
+        if r.sacked || r.lost || r.retransmitted {
+            for (on, counter) in [
+                (r.sacked, &mut c.sacked),
+                (r.lost, &mut c.lost),
+                (r.retransmitted, &mut c.retransmitted),
+            ] {
+                if on {
+                    change(counter);
+                }
             }
         }
     }

@@ -95,9 +95,10 @@ impl SendBuffer {
     /// `out` is too short. Answers fragments and bytes. The range lies within
     /// what is held.
     pub fn fragments(&self, from: u64, len: u32, out: &mut [ChunkRef]) -> (usize, u32) {
-        let mut i = self
-            .chunks
-            .partition_point(|c| c.base + u64::from(c.used) <= from);
+        // Every chunk but the last is full, and all are of one size.
+        let mut i = self.chunks.front().map_or(0, |c| {
+            (from.saturating_sub(c.base) / u64::from(c.used)) as usize
+        });
         let (mut n, mut got) = (0, 0);
         while got < len && n < out.len() {
             let Some(c) = self.chunks.get(i) else { break };

@@ -88,6 +88,66 @@ impl Random {
     }
 }
 
+/// Hash of the connection table: folded multiplications from a secret start. A
+/// peer neither knows the start nor sees a hash, hence cannot choose what
+/// collides; what goes onto the wire takes [`Keyed`].
+#[derive(Clone, Debug)]
+pub(crate) struct Folded(pub u64);
+
+impl BuildHasher for Folded {
+    type Hasher = FoldedHasher;
+    fn build_hasher(&self) -> FoldedHasher {
+        FoldedHasher(self.0)
+    }
+}
+
+/// See [`Folded`].
+pub(crate) struct FoldedHasher(u64);
+
+impl FoldedHasher {
+    #[inline]
+    fn mix(&mut self, word: u64) {
+        // An odd constant with bits well spread: the golden ratio.
+        let product = u128::from(self.0 ^ word) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (product as u64 ^ (product >> 64) as u64).rotate_left(23);
+    }
+}
+
+impl Hasher for FoldedHasher {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.mix(u64::from_le_bytes(word));
+        }
+    }
+    #[inline]
+    fn write_u8(&mut self, v: u8) {
+        self.mix(v.into());
+    }
+    #[inline]
+    fn write_u16(&mut self, v: u16) {
+        self.mix(v.into());
+    }
+    #[inline]
+    fn write_u32(&mut self, v: u32) {
+        self.mix(v.into());
+    }
+    #[inline]
+    fn write_u64(&mut self, v: u64) {
+        self.mix(v);
+    }
+    #[inline]
+    fn write_usize(&mut self, v: usize) {
+        self.mix(v as u64);
+    }
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// SipHash with a secret key: a peer cannot choose what collides.
 #[derive(Clone, Debug)]
 pub(crate) struct Keyed(pub u64);

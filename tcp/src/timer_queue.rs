@@ -39,6 +39,9 @@ impl TimerQueue {
             }
             (i, Some(at)) => {
                 let i = i as usize;
+                if at == self.heap[i].0 {
+                    return;
+                }
                 let earlier = at < self.heap[i].0;
                 self.heap[i].0 = at;
                 if earlier {

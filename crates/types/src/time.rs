@@ -120,11 +120,12 @@ impl TickRate {
 
 /// `(value * mul + bias) / div`, saturating at `u64::MAX`.
 const fn scale(value: u64, mul: u64, div: u64, bias: u64) -> u64 {
-    let wide = (value as u128 * mul as u128 + bias as u128) / div as u128;
-    if wide > u64::MAX as u128 {
-        u64::MAX
-    } else {
-        wide as u64
+    // Wholes and rest apart: 64 bits hold either product, as `mul` and `div` have
+    // at most 32 and one of them is 10^9.
+    let rest = ((value % div) * mul + bias) / div;
+    match (value / div).checked_mul(mul) {
+        Some(wholes) => wholes.saturating_add(rest),
+        None => u64::MAX,
     }
 }
 
@@ -140,5 +141,22 @@ mod tests {
         assert_eq!(r.to_ticks_ceil(Nanos(1_001)), Ticks(126));
         assert_eq!(r.to_nanos(Ticks(u64::MAX)), Nanos(u64::MAX));
         assert_eq!(TickRate::new(0), None);
+    }
+
+    #[test]
+    fn conversions_are_those_of_wide_numbers() {
+        let values = [0, 1, 7, 999_999_999, u64::from(u32::MAX), 1 << 53, u64::MAX];
+        for hz in [1, 125_000_000, 999_999_937, u32::MAX] {
+            let r = TickRate::new(hz).unwrap();
+            let (hz, ns) = (u128::from(hz), 1_000_000_000);
+            for v in values {
+                let wide = |mul: u128, div: u128, bias: u128| {
+                    u64::try_from((u128::from(v) * mul + bias) / div).unwrap_or(u64::MAX)
+                };
+                assert_eq!(r.to_nanos(Ticks(v)).0, wide(ns, hz, 0));
+                assert_eq!(r.to_ticks(Nanos(v)).0, wide(hz, ns, 0));
+                assert_eq!(r.to_ticks_ceil(Nanos(v)).0, wide(hz, ns, ns - 1));
+            }
+        }
     }
 }

@@ -105,6 +105,9 @@ impl Conn {
         d: &mut Delivered,
     ) {
         let blocks = h.options.blocks();
+        if blocks.is_empty() {
+            return;
+        }
         let abs = |c: &Conn, i: usize| -> Option<(u64, u64)> {
             let (l, r) = blocks.get(i)?;
             let (l, r) = (c.tx_abs(*l), c.tx_abs(*r));

@@ -240,9 +240,11 @@ impl Conn {
         if flow == FlowSlot::UNPACED || rate == u64::MAX || self.tx.segs_out < UNPACED_SEGMENTS {
             return None;
         }
-        let mss = u128::from(self.tx.mss);
-        let wire = u128::from(rate) * (mss + header as u128) / mss;
-        Some(ByteRate(u64::try_from(wire).unwrap_or(u64::MAX).max(1)))
+        let mss = u64::from(self.tx.mss);
+        // The rate, and the headers' share of it; in two parts, so that 64 bits do.
+        let header = header as u64;
+        let share = (rate / mss).saturating_mul(header) + rate % mss * header / mss;
+        Some(ByteRate(rate.saturating_add(share).max(1)))
     }
 
     /// XPS by the core of the last write, cached as long as a move could reorder.

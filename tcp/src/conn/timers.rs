@@ -41,19 +41,18 @@ pub(crate) struct Timers {
 impl Timers {
     /// The earliest.
     pub fn next(&self) -> Option<Nanos> {
-        [
-            self.rto,
-            self.probe,
-            self.reorder,
-            self.persist,
-            self.delack,
-            self.keepalive,
-            self.life,
-            self.pace,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        // Once an acknowledgement: without branches.
+        let never = Nanos(u64::MAX);
+        let or_never = |t: Option<Nanos>| t.unwrap_or(never);
+        let first = or_never(self.rto)
+            .min(or_never(self.probe))
+            .min(or_never(self.reorder))
+            .min(or_never(self.persist))
+            .min(or_never(self.delack))
+            .min(or_never(self.keepalive))
+            .min(or_never(self.life))
+            .min(or_never(self.pace));
+        (first != never).then_some(first)
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the application calls.
 
-use super::{ConnId, Engine, ListenerId, conn_at};
+use super::{ConnId, Ends, Engine, ListenerId, conn_at};
 use crate::conn::{CloseReason, Conn, State};
 use crate::port::ChunkPool;
 use crate::stats::Counters;
@@ -118,7 +118,7 @@ impl<P: ChunkPool> Engine<P> {
             0 => self.ephemeral(ip, remote).ok_or(Error::TableFull)?,
             port => SocketAddr::new(ip, port),
         };
-        if self.demux.contains_key(&(local, remote)) {
+        if self.demux.contains_key(&Ends(local, remote)) {
             return Err(Error::AddressInUse(local));
         }
         let id = self
@@ -385,7 +385,7 @@ impl<P: ChunkPool> Engine<P> {
         let start = self.core.random.below(u32::from(n)) as u16;
         (0..n)
             .map(|i| SocketAddr::new(ip, first + (start + i) % n))
-            .find(|l| !self.demux.contains_key(&(*l, remote)))
+            .find(|l| !self.demux.contains_key(&Ends(*l, remote)))
     }
 }
 

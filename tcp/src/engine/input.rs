@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames and completions come in.
 
-use super::{Engine, conn_at};
+use super::{Ends, Engine, conn_at};
 use crate::bursts::TOKEN_NONE;
 use crate::conn::{Conn, Incoming, Reply};
 use crate::port::{Checksum, ChunkPool, RxMeta, TxCompletion};
@@ -154,7 +154,7 @@ impl<P: ChunkPool> Engine<P> {
             ecn: ip.ecn,
             arrival,
         };
-        if let Some(index) = self.demux.get(&(local, remote)).copied()
+        if let Some(index) = self.demux.get(&Ends(local, remote)).copied()
             && let Some(c) = conn_at(&mut self.slots, index)
         {
             let reply = c.on_segment(&mut self.core, now, &segment);
@@ -170,7 +170,7 @@ impl<P: ChunkPool> Engine<P> {
         let flags = header.flags;
         let opens = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
         if opens
-            && !self.demux.contains_key(&(local, remote))
+            && !self.demux.contains_key(&Ends(local, remote))
             && let Some(l) = self.listeners.find(ip.dst, header.dst_port)
         {
             self.open_passive(now, l, (local, remote), &header);

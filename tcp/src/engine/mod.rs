@@ -21,12 +21,13 @@ use crate::event::{Event, Ready};
 use crate::interface::Config;
 use crate::neighbour::Neighbours;
 use crate::port::{ChunkPool, TxLimits};
-use crate::shared::{Core, Keyed, Random, Tenant};
+use crate::shared::{Core, Folded, Random, Tenant};
 use crate::stats::EngineCounters;
 use crate::timer_queue::TimerQueue;
 use crate::tunables::Tunables;
 use control::ControlQueue;
-use core::net::SocketAddr;
+use core::hash::{Hash, Hasher};
+use core::net::{IpAddr, SocketAddr};
 use listener::Listeners;
 use std::collections::{HashMap, VecDeque};
 use tsonic_types::{FlowSlot, TenantId};
@@ -42,6 +43,25 @@ pub struct ConnId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenerId(u32);
 
+/// Our and the peer's address: key of the connection table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ends(SocketAddr, SocketAddr);
+
+impl Hash for Ends {
+    fn hash<H: Hasher>(&self, h: &mut H) {
+        h.write_u32(u32::from(self.0.port()) << 16 | u32::from(self.1.port()));
+        for a in [self.0.ip(), self.1.ip()] {
+            match a {
+                IpAddr::V4(a) => h.write_u32(a.to_bits()),
+                IpAddr::V6(a) => {
+                    h.write_u64((a.to_bits() >> 64) as u64);
+                    h.write_u64(a.to_bits() as u64);
+                }
+            }
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Slot {
     generation: u32,
@@ -55,7 +75,7 @@ pub struct Engine<P: ChunkPool> {
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// Connections by (local, remote).
-    demux: HashMap<(SocketAddr, SocketAddr), u32, Keyed>,
+    demux: HashMap<Ends, u32, Folded>,
     listeners: Listeners,
     timers: TimerQueue,
     /// Connections to run in the next poll.
@@ -97,7 +117,7 @@ impl<P: ChunkPool> Engine<P> {
             },
             slots: Vec::new(),
             free: Vec::new(),
-            demux: HashMap::with_hasher(Keyed(seed ^ 0x6465_6d75)),
+            demux: HashMap::with_hasher(Folded(Random(seed ^ 0x6465_6d75).next())),
             listeners: Listeners::default(),
             timers: TimerQueue::default(),
             ready: VecDeque::new(),
@@ -229,7 +249,7 @@ impl<P: ChunkPool> Engine<P> {
         let slot = &mut self.slots[index as usize];
         let generation = slot.generation;
         let c = make(&mut self.core, index, generation);
-        self.demux.insert((c.local, c.remote), index);
+        self.demux.insert(Ends(c.local, c.remote), index);
         slot.conn = Some(Box::new(c));
         Some(ConnId { index, generation })
     }
@@ -285,8 +305,7 @@ impl<P: ChunkPool> Engine<P> {
         c.tx.board.clear();
         if c.linked {
             c.linked = false;
-            let key = (c.local, c.remote);
-            self.demux.remove(&key);
+            self.demux.remove(&Ends(c.local, c.remote));
             if c.time_waiting {
                 self.core.tenants[c.tenant.index()].time_wait -= 1;
             }

@@ -117,6 +117,13 @@ impl Options {
 
     fn parse(mut b: &[u8]) -> Options {
         let mut o = Options::default();
+        // What nearly every segment begins with (RFC 7323, appendix A).
+        if let [1, 1, 8, 10, body @ ..] = b
+            && body.len() >= 8
+        {
+            o.timestamp = be32(body, 0).zip(be32(body, 4));
+            b = &body[8..];
+        }
         while let [kind, rest @ ..] = b {
             match kind {
                 0 => break,

@@ -6,6 +6,7 @@
 mod suite;
 
 use suite::pair::{Script, model, run};
+use tsonic_regs::limits::PAYLOAD_MAX;
 use tsonic_sim::rtl;
 use tsonic_types::Ticks;
 
@@ -22,7 +23,7 @@ fn bursts() -> usize {
 #[test]
 fn model_and_logic_agree() {
     let count = bursts();
-    let script = Script::new(count, 32, 1);
+    let script = Script::new(count, 32, PAYLOAD_MAX, 1);
     let limit = CYCLES_MAX * count.div_ceil(2_000) as u64;
     let (model, _) = run(model(32), &script, Ticks(limit)).unwrap();
     let nic = rtl::build(32).unwrap_or_else(|e| panic!("{e}"));

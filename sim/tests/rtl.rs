@@ -111,6 +111,13 @@ fn flows_that_are_due_together_take_turns() {
 }
 
 #[test]
+fn the_wire_is_kept_busy() {
+    let share = suite::load::busy(nic());
+    println!("{:.2} % of cycles have a beat", share * 100.0);
+    assert!(share >= 0.97, "{share}");
+}
+
+#[test]
 fn reads_that_fail_leave_no_burst_behind() {
     suite::load::injected_faults(nic(), 1_000);
 }

@@ -295,6 +295,22 @@ pub fn horizon<N: Nic>(nic: N) {
     assert_eq!(c[0].status.status(), Status::BeyondHorizon.code());
 }
 
+/// The share of cycles with a beat to the MAC, from the first to the last frame of a
+/// burst of 45 segments of 1,448 bytes, on a data path of 64 bits.
+pub fn busy<N: Nic>(nic: N) -> f64 {
+    let mut b = bench(nic);
+    b.enable_tx(0, 6, 7);
+    let (header, data) = (tcp4_header(0), payload(1, 45 * 1_448));
+    let d = b.place(&tso(&header, &data, 1_448, 0));
+    b.push(0, &d);
+    b.ring(0);
+    assert!(b.drain(1_000_000));
+    let sent = &b.mac.sent;
+    assert_eq!(sent.len(), 45);
+    let beats: usize = sent[1..].iter().map(|(_, f)| f.len().div_ceil(8)).sum();
+    beats as f64 / sent[44].0.since(sent[0].0).0 as f64
+}
+
 /// Queues share the wire by their quanta.
 pub fn fairness<N: Nic>(nic: N) {
     let mut b = bench(nic);

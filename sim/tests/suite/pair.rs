@@ -182,8 +182,8 @@ fn pick(rng: &mut Pcg64Mcg, rates: &[u64]) -> usize {
 }
 
 impl Script {
-    /// `count` random bursts for `queues` queues.
-    pub fn new(count: usize, queues: usize, seed: u64) -> Script {
+    /// `count` random bursts for `queues` queues, of at most `payload_max` bytes.
+    pub fn new(count: usize, queues: usize, payload_max: usize, seed: u64) -> Script {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let area = payload(seed as u32, 2 * PAYLOAD_MAX);
         // From the line's rate to a 64th of it; slot 0 is not paced.
@@ -216,7 +216,7 @@ impl Script {
                 .or_insert_with(|| header(&mut rng, flow, kind))
                 .clone();
             let most = if kind == Kind::Tso {
-                PAYLOAD_MAX
+                payload_max
             } else {
                 9_000
             };

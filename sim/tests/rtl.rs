@@ -5,6 +5,7 @@
 
 mod suite;
 
+use tsonic_hdl::builds;
 use tsonic_sim::rtl::{self, RtlNic};
 
 #[test]
@@ -20,6 +21,17 @@ fn nic() -> RtlNic {
     match rtl::build(4) {
         Ok(nic) => nic,
         Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn every_build_has_the_same_pins() {
+    let pins = |queues| match rtl::design(queues) {
+        Ok(design) => design.ports,
+        Err(error) => panic!("{error}"),
+    };
+    for queues in builds::BUILDS {
+        assert_eq!(pins(*queues), pins(4));
     }
 }
 

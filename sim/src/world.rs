@@ -377,6 +377,9 @@ impl World {
                 .max(target)
                 .min(limit.unwrap_or(Ticks(u64::MAX)));
         }
+        // What is due now is done within the next tick: compiled logic does nothing
+        // without one.
+        let target = target.max(now + Ticks(1));
         for i in 0..self.nodes.len() {
             self.with_nic(i, |nic, env| nic.advance(target, env));
         }

@@ -351,18 +351,15 @@ pub fn run<N: Nic>(nic: N, script: &Script, limit: Ticks) -> Result<(Run, N), Vi
         }
         let mut open = vec![0usize; script.queues];
         while waiting.iter().any(|w| !w.is_empty()) || open.iter().any(|n| *n > 0) {
-            for q in 0..script.queues {
-                let many = rng
-                    .random_range(0..6)
-                    .min(62 - open[q])
-                    .min(waiting[q].len());
+            for (q, open) in open.iter_mut().enumerate() {
+                let many = rng.random_range(0..6).min(62 - *open).min(waiting[q].len());
                 for mut d in waiting[q].drain(..many) {
                     if d.control.launch() == 1 {
                         d.launch += b.nic.now().0;
                     }
                     ledger.queued(q, d.burst.cookie(), &d);
                     b.push(q, &d);
-                    open[q] += 1;
+                    *open += 1;
                 }
                 if many > 0 {
                     b.ring(q);
@@ -371,12 +368,12 @@ pub fn run<N: Nic>(nic: N, script: &Script, limit: Ticks) -> Result<(Run, N), Vi
             // The MAC takes a byte in an eighth of a tick, in a sixth, or as fast as the NIC.
             b.mac.slow = [None, Some((1, 8)), Some((1, 6))][rng.random_range(0..3)];
             b.run_to(b.nic.now() + Ticks(rng.random_range(1..6_000)));
-            for q in 0..script.queues {
+            for (q, open) in open.iter_mut().enumerate() {
                 for c in b.completions(q) {
                     ledger.complete(q, &c)?;
                     board.completion(q, &c);
                     errors += usize::from(c.status.status() != Status::Ok.code());
-                    open[q] -= 1;
+                    *open -= 1;
                 }
             }
             for (at, frame) in b.mac.sent.drain(..) {
@@ -404,8 +401,8 @@ pub fn run<N: Nic>(nic: N, script: &Script, limit: Ticks) -> Result<(Run, N), Vi
         ));
     }
     let debt = u64::from(b.read(global::LATENESS_DEBT.offset)) + JITTER;
-    for slot in 1..SLOTS {
-        window_bound(&paced[slot], script.rates[slot], debt)
+    for (slot, sent) in paced.iter().enumerate().skip(1) {
+        window_bound(sent, script.rates[slot], debt)
             .map_err(|v| Violation(format!("slot {slot}: {v}")))?;
     }
     for r in [

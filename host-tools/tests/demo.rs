@@ -155,7 +155,7 @@ fn bad_input_gets_one_clear_sentence() {
         (
             &["demo", "--nic", "rtl", "--queues", "5", "--peer", "sim"],
             1,
-            "choose 4 or 32",
+            "choose 4, 8 or 32",
         ),
     ] {
         let (got, stderr) = refusal(args);

@@ -36,7 +36,7 @@ pub struct DemoArgs {
     /// Connections; each carries a part of the file.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub flows: u16,
-    /// Queue pairs of the NIC (rtl: 4 or 32).
+    /// Queue pairs of the NIC (rtl: 4, 8 or 32).
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub queues: u16,
     /// Payload rate that each connection keeps below.

@@ -79,10 +79,10 @@
 //! | from | to | cycles |
 //! |---|---|---|
 //! | grant taken | next grant, if something is due | 7 (with queues in turn and with paced flows in turn too) |
-//! | enqueue taken, all idle | grant of an unpaced burst | 13 |
-//! | enqueue taken, all idle | grant of a paced burst | 27 |
+//! | enqueue taken, all idle | grant of an unpaced burst | 14 |
+//! | enqueue taken, all idle | grant of a paced burst | 28 |
 //! | grant taken | the flow's key is in the tree, or the flow is due again | 16 |
-//! | key reached | flow is due | 3, and A + 2 for each flow before it at the same time (A = log2 of the slots) |
+//! | key reached | flow is due | 4, and A + 3 for each flow before it at the same time (A = log2 of the slots) |
 //! | rate arithmetic of a grant | that of the next | 7 for each of flow and queue rate |
 //!
 //! So a paced flow alone sends a segment every 23 cycles at most, whatever its

@@ -229,6 +229,12 @@ pub struct Schedule<
     // A flow whose key is reached.
     due_flow: Zext<SB, IB>,
     due_list: Pack2<IB, 1, LB>,
+    looked_due: DFF<bool>,
+    looked_id: DFF<Bits<SB>>,
+    looked_list: DFF<Bits<LB>>,
+    looked_holds: DFF<bool>,
+    looked_queue: DFF<Bits<QB>>,
+    popped_flow: Zext<SB, IB>,
     pop_pending: DFF<bool>,
     pop_list: DFF<Bits<LB>>,
     pop_queue: DFF<Bits<QB>>,
@@ -292,6 +298,11 @@ impl<
             pop_pending,
             pop_list,
             pop_queue,
+            looked_due,
+            looked_id,
+            looked_list,
+            looked_holds,
+            looked_queue,
             e_looked,
             e_empty,
             e_busy,
@@ -626,22 +637,27 @@ impl<
         self.busy.read_index1.next = self.due_flow.out.val();
         self.lists.ask.next = self.due_list.out.val();
         self.flow_queue.read_address.next = self.flows.due_id.val();
-        self.pop.next = self.flows.due.val()
-            & !self.busy.read1.val()
-            & !self.plant.val()
-            & !self.pop_pending.q.val();
+        // Looked at in one cycle, taken in the next. A flow that gets work in
+        // between is taken as one without: its operation puts it back.
+        self.looked_id.d.next = self.flows.due_id.val();
+        self.looked_list.d.next = self.due_list.out.val();
+        self.looked_holds.d.next = self.lists.holds.val();
+        self.looked_queue.d.next = self.flow_queue.read_data.val();
+        self.pop.next = self.looked_due.q.val() & !self.plant.val() & !self.pop_pending.q.val();
+        self.looked_due.d.next = self.flows.due.val() & !self.busy.read1.val() & !self.pop.val();
+        self.popped_flow.data.next = self.looked_id.q.val();
         self.due.valid2.next = self.pop_pending.q.val();
         self.due.list2.next = self.pop_list.q.val();
         self.due.queue2.next = self.pop_queue.q.val();
         if self.pop.val() {
-            self.pop_pending.d.next = self.lists.holds.val();
-            self.pop_list.d.next = self.due_list.out.val();
-            self.pop_queue.d.next = self.flow_queue.read_data.val();
+            self.pop_pending.d.next = self.looked_holds.q.val();
+            self.pop_list.d.next = self.looked_list.q.val();
+            self.pop_queue.d.next = self.looked_queue.q.val();
         } else if self.due.ready2.val() {
             self.pop_pending.d.next = false;
         }
         self.planted.clear.next = self.pop.val();
-        self.planted.clear_index.next = self.due_flow.out.val();
+        self.planted.clear_index.next = self.popped_flow.out.val();
         self.flows.update_valid.next = self.plant.val() | self.pop.val() | self.in_reset.val();
         self.flows.update_key.next = self.pacer.result_key.val();
         self.flows.update_present.next = self.plant.val() & !self.in_reset.val();
@@ -652,7 +668,7 @@ impl<
         } else if self.plant.val() {
             self.flows.update_id.next = self.result_slot.out.val();
         } else {
-            self.flows.update_id.next = self.flows.due_id.val();
+            self.flows.update_id.next = self.looked_id.q.val();
         }
 
         // A gate's time is reached.
@@ -723,6 +739,7 @@ impl<
             self.work_turn.d.next = false;
             self.unpaced_pending.d.next = false;
             self.pop_pending.d.next = false;
+            self.looked_due.d.next = false;
             self.flow_pending.d.next = false;
             self.queue_pending.d.next = false;
             self.step.d.next = Step::Choose;
@@ -793,6 +810,12 @@ impl<
             unpaced_pending: Default::default(),
             unpaced_list: Default::default(),
             unpaced_queue: Default::default(),
+            looked_due: Default::default(),
+            looked_id: Default::default(),
+            looked_list: Default::default(),
+            looked_holds: Default::default(),
+            looked_queue: Default::default(),
+            popped_flow: Default::default(),
             pop_pending: Default::default(),
             pop_list: Default::default(),
             pop_queue: Default::default(),

@@ -29,7 +29,8 @@ pub struct Args {
     /// Which NIC.
     #[arg(long, value_enum)]
     nic: NicKind,
-    /// Queue pairs that the indirection table spreads frames over in turn.
+    /// Queue pairs that the indirection table spreads frames over in turn. The RTL has
+    /// at most 32.
     #[arg(long, default_value_t = 4,
           value_parser = RangedU64ValueParser::<u16>::new().range(1..=QUEUES_MAX as u64))]
     queues: u16,
@@ -107,7 +108,7 @@ struct Dropped {
 
 impl Bench {
     fn new(nic: NicKind, queues: u16) -> Result<Bench, BenchError> {
-        let (mut device, far) = bench::open(nic.build(queues)?)?;
+        let (mut device, far) = bench::open(nic.build_at_least(queues)?)?;
         let config = RxConfig {
             ring_log2: RING_LOG2_MIN as u8,
             completion_log2: RING_LOG2_MIN as u8,

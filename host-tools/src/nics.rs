@@ -3,6 +3,7 @@
 
 use clap::ValueEnum;
 use serde::Serialize;
+use tsonic_hdl::builds::BUILDS;
 use tsonic_sim::model::{Model, ModelConfig};
 use tsonic_sim::nic::Nic;
 use tsonic_sim::rtl::{self, RtlError};
@@ -32,7 +33,19 @@ impl NicKind {
         })
     }
 
-    /// A NIC of one queue pair that takes segments as large as it can have.
+    /// A NIC with `queues` queue pairs, or with more when there is no such build.
+    ///
+    /// # Errors
+    /// As [`NicKind::build`].
+    pub fn build_at_least(self, queues: u16) -> Result<Box<dyn Nic + Send>, RtlError> {
+        let enough = |b: &&u16| **b >= queues;
+        match (self, BUILDS.iter().filter(enough).min()) {
+            (NicKind::Rtl, Some(build)) => self.build(*build),
+            _ => self.build(queues),
+        }
+    }
+
+    /// A NIC with `queues` queue pairs that takes segments as large as it can have.
     ///
     /// # Errors
     /// As [`NicKind::build`].

@@ -56,7 +56,7 @@ Example:
   $ tsonic segment --nic model < bursts.jsonl > frames.jsonl";
 
 /// Longest wait for a burst, on the NIC's clock. The longest burst with an mss of 1
-/// takes a twentieth of it.
+/// takes some 20 ms at the width of the data path.
 const WAIT: Nanos = Nanos::from_millis(1_000);
 /// Chunks of payload memory, so that long bursts have many fragments.
 const CHUNKS: usize = 16;

@@ -4,21 +4,26 @@
 
 mod golden;
 
-use golden::{ask, run};
+use golden::{Build, ask, run};
 use serde_json::{Value, json};
 use std::process::{Command, Output, Stdio};
 
+const MODEL: Build = Build {
+    nic: "model",
+    max_segment: 65_535,
+    uso: true,
+};
 const SEGMENT: &[&str] = &["segment", "--nic", "model"];
 const CLASSIFY: &[&str] = &["classify", "--nic", "model"];
 
 #[test]
 fn tcp_is_segmented_as_the_kernel_does() {
-    assert_eq!(golden::gso("model", 6, u64::MAX), 96);
+    assert_eq!(golden::gso(MODEL, 6), 96);
 }
 
 #[test]
 fn udp_is_segmented_as_the_kernel_does() {
-    assert_eq!(golden::gso("model", 17, u64::MAX), 22);
+    assert_eq!(golden::gso(MODEL, 17), 22);
 }
 
 #[test]
@@ -277,11 +282,44 @@ fn impossible_arguments_are_told_in_a_sentence() {
             "1..=256",
         ),
         (&["verilog", "--block", "nothing"], "segment"),
+        (
+            &["verilog", "--block", "fetch_4", "--queues", "4"],
+            "--queues",
+        ),
     ] {
         let out = tsonic(args);
         assert_eq!(out.status.code(), Some(2), "{args:?}");
         let words = String::from_utf8(out.stderr).unwrap();
         assert!(words.contains(word), "{args:?}: {words}");
+    }
+}
+
+#[test]
+fn the_nic_and_its_blocks_are_written_as_verilog() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("verilog");
+    let place = folder.to_str().unwrap();
+    for (args, name, port) in [
+        (&["--queues", "4"][..], "tsonic_nic.v", "next_event_valid"),
+        (&["--block", "memory"], "tsonic_memory.v", "rd_req_valid"),
+    ] {
+        let out = tsonic(&[&["verilog", "--out", place], args].concat());
+        assert!(out.status.success(), "{out:?}");
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert!(
+            said.contains(name) && said.contains("top module top"),
+            "{said}"
+        );
+        let text = std::fs::read_to_string(folder.join(name)).unwrap();
+        let top = text.lines().find(|l| l.starts_with("module top("));
+        assert!(top.unwrap().contains(port));
+        let printed = tsonic(&[&["verilog"], args].concat());
+        assert!(printed.stdout == text.as_bytes(), "{name}");
+    }
+    for args in [["--queues", "5"], ["--flows", "1024"]] {
+        let out = tsonic(&[&["verilog"], &args[..]].concat());
+        assert_eq!(out.status.code(), Some(1));
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert!(said.contains("there is one with 64 flow slots"), "{said}");
     }
 }
 

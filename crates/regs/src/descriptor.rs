@@ -72,7 +72,7 @@ word! {
         payload_len, set_payload_len, PAYLOAD_LEN: u32 = 17..0;
         /// Row of the flow table; 0 is unpaced.
         flow_slot, set_flow_slot, FLOW_SLOT: u16 = 33..18;
-        /// The driver's own number for the burst; the completion returns it. Never [`COOKIE_NONE`].
+        /// The driver's own number for the burst; the completion returns it. Never `COOKIE_NONE`.
         cookie, set_cookie, COOKIE: u16 = 49..34;
     }
 }

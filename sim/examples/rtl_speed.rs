@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How fast the compiled logic runs here: bursts of 45 segments through every queue
-//! of a whole NIC, with the wire always busy.
+//! of a whole NIC, with the wire always busy, beside the same shared object in a bare
+//! C++ loop (`bare_loop.cc`) that moves nothing but the clock. The two take turns, so
+//! that both see the same machine.
 //!
 //! `cargo run --release -p tsonic-sim --example rtl_speed`
 
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 use tsonic_regs::descriptor::Kind;
@@ -14,10 +19,48 @@ use tsonic_sim::root_complex::RootComplexConfig;
 use tsonic_sim::rtl;
 use tsonic_types::Ticks;
 
-/// Bursts of each queue.
-const BURSTS: usize = 10;
+/// Segments posted in a run, in bursts of 45.
+const SEGMENTS: usize = 8_640;
+/// Cycles of a run of the C++ loop.
+const BARE_CYCLES: u64 = 300_000;
+/// Turns of each.
+const TURNS: usize = 5;
 
-fn run(queues: u16) -> Result<(), rtl::RtlError> {
+/// The C++ loop, compiled as Verilator's output is.
+fn bare_loop() -> Result<PathBuf, Box<dyn Error>> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/bare_loop.cc");
+    let program = std::env::temp_dir().join(format!("tsonic-bare-loop-{}", std::process::id()));
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".into());
+    let status = Command::new(&compiler)
+        .args(["-O3", "-std=c++17", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .arg("-ldl")
+        .status()?;
+    match status.success() {
+        true => Ok(program),
+        false => Err(format!("{compiler} failed on {}", source.display()).into()),
+    }
+}
+
+/// Cycles per second of the C++ loop.
+fn bare(program: &Path, queues: u16) -> Result<f64, Box<dyn Error>> {
+    let design = rtl::design(queues)?;
+    let object = tsonic_verilate::compile(&design, tsonic_verilate::Optimisation::Full)?;
+    let clock = design.ports.iter().position(|p| p.name == "clock");
+    let output = Command::new(program)
+        .arg(object)
+        .arg(clock.ok_or("no clock")?.to_string())
+        .arg(BARE_CYCLES.to_string())
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.trim()
+        .parse()
+        .map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned().into())
+}
+
+/// Cycles per second behind the Rust bench.
+fn bench(queues: u16) -> Result<f64, Box<dyn Error>> {
     let nic = rtl::build(queues)?;
     let mut bench = Bench::new(nic, RootComplexConfig::default(), 16 << 20);
     let mut header = vec![0u8; 54];
@@ -46,12 +89,12 @@ fn run(queues: u16) -> Result<(), rtl::RtlError> {
     });
     for q in 0..usize::from(queues) {
         bench.enable_tx(q, 6, 7);
-        for _ in 0..BURSTS {
+        for _ in 0..SEGMENTS / 45 / usize::from(queues) {
             bench.push(q, &d);
         }
         bench.ring(q);
     }
-    let frames = 45 * BURSTS * usize::from(queues);
+    let frames = SEGMENTS / 45 / usize::from(queues) * usize::from(queues) * 45;
     let (started, before) = (Instant::now(), bench.nic.cycles());
     while bench.mac.sent.len() < frames {
         let until = bench.nic.now() + Ticks(10_000);
@@ -65,10 +108,25 @@ fn run(queues: u16) -> Result<(), rtl::RtlError> {
         cycles as f64 / wall / 1e3,
         bytes as f64 * 8e-9 / wall
     );
-    Ok(())
+    Ok(cycles as f64 / wall)
 }
 
-fn main() -> Result<(), rtl::RtlError> {
-    run(4)?;
-    run(32)
+fn main() -> Result<(), Box<dyn Error>> {
+    let program = bare_loop()?;
+    for queues in [4, 32] {
+        let mut turns = Vec::new();
+        for _ in 0..TURNS {
+            turns.push((bench(queues)?, bare(&program, queues)?));
+        }
+        turns.sort_by(|(a, b), (c, d)| (a / b).total_cmp(&(c / d)));
+        let (rust, cpp) = turns[TURNS / 2];
+        println!(
+            "{queues} queues: {:.0} kcycles/s behind the bench, {:.0} in the C++ loop: {:.2} (median of {TURNS})",
+            rust / 1e3,
+            cpp / 1e3,
+            rust / cpp
+        );
+    }
+    std::fs::remove_file(program)?;
+    Ok(())
 }

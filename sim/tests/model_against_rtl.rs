@@ -34,9 +34,10 @@ fn model_and_logic_agree() {
     assert!(model.errors > count / 40, "{} errors", model.errors);
     assert!(nic.cycles() <= limit, "{} cycles", nic.cycles());
     println!(
-        "{count} bursts, {} frames, {} errors; model {} ticks, logic {} ticks, {} cycles",
+        "{count} bursts, {} frames, {} errors; departures at most {} ticks apart; model {} ticks, logic {} ticks, {} cycles",
         model.frames,
         model.errors,
+        agreement.departure.0,
         model.ticks,
         logic.ticks,
         nic.cycles()

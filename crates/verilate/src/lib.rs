@@ -46,7 +46,7 @@ mod model;
 
 pub use cache::cache_dir;
 pub use error::Error;
-pub use model::{Input, Model, Output};
+pub use model::{Input, Model, Output, compile};
 
 /// A design to compile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -4,6 +4,7 @@
 use crate::{Design, Direction, Error, Optimisation, PortSpec, build};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_uint, c_void};
+use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -75,6 +76,28 @@ fn mask(width: usize) -> u64 {
     u64::MAX >> (64 - width.clamp(1, 64))
 }
 
+/// Compiles the design, or finds it in the cache, without loading it: the shared
+/// object, for a program of another language. Its C interface is `void *tsonic_new()`,
+/// `tsonic_free(model)`, `const char *tsonic_eval(model)` (null, or why the design
+/// stopped) and `void *tsonic_port(model, index, unsigned *bytes)`, the memory of the
+/// port with that place in [`Design::ports`].
+///
+/// # Errors
+/// As of [`Model::build`].
+pub fn compile(design: &Design, optimisation: Optimisation) -> Result<PathBuf, Error> {
+    if let Some(PortSpec { name, width, .. }) = design
+        .ports
+        .iter()
+        .find(|port| !(1..=WIDTH_MAX).contains(&port.width))
+    {
+        return Err(Error::PortWidth {
+            name: name.clone(),
+            width: *width,
+        });
+    }
+    build::object(design, optimisation)
+}
+
 impl Model {
     /// Compiles the design, or takes it from the cache, and loads it. All
     /// registers and memories are at their initial values, or 0.
@@ -83,17 +106,7 @@ impl Model {
     /// Tools that are missing, a design that they refuse, a cache that cannot
     /// be written: see [`Error`].
     pub fn build(design: &Design, optimisation: Optimisation) -> Result<Self, Error> {
-        if let Some(PortSpec { name, width, .. }) = design
-            .ports
-            .iter()
-            .find(|port| !(1..=WIDTH_MAX).contains(&port.width))
-        {
-            return Err(Error::PortWidth {
-                name: name.clone(),
-                width: *width,
-            });
-        }
-        let path = build::object(design, optimisation)?;
+        let path = compile(design, optimisation)?;
         let load = |source| Error::Load {
             path: path.clone(),
             source,

@@ -43,3 +43,27 @@ fn model_and_logic_agree() {
         nic.cycles()
     );
 }
+
+/// Ticks of the largest frame of the script: 9,000 bytes behind a header.
+const FRAME_TICKS: u64 = 9_200 / 8;
+
+/// With the wire half used and every flow at half its rate, no departure of the two
+/// NICs is further apart than this. What is left between them is the latency of the
+/// data path, and frames of other flows that are due at about the same time and that
+/// the two may take in another order.
+const DEPARTURE_BOUND: Ticks = Ticks(8 * FRAME_TICKS);
+
+#[test]
+fn departures_agree_below_saturation() {
+    let script = || Script::new(1_000, 32, 1 << 16, 2).at_half_load();
+    let limit = Ticks(CYCLES_MAX);
+    let (model, _) = run(model(32), &script(), limit).unwrap();
+    let nic = rtl::build(32).unwrap_or_else(|e| panic!("{e}"));
+    let (logic, _) = run(nic, &script(), limit).unwrap();
+    let agreement = model.board.compare(&logic.board, DEPARTURE_BOUND).unwrap();
+    assert_eq!(agreement.frames as usize, model.frames);
+    println!(
+        "{} frames, departures at most {} ticks apart",
+        agreement.frames, agreement.departure.0
+    );
+}

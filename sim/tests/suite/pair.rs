@@ -73,6 +73,8 @@ struct Burst {
     inv_rate: u64,
     launch_after: Option<u64>,
     fault: Option<Fault>,
+    /// When it is posted; `None`: as soon as there is room.
+    post_at: Option<Ticks>,
 }
 
 /// What both NICs are given.
@@ -250,6 +252,7 @@ impl Script {
                 inv_rate: rates[slot],
                 launch_after: rng.random_bool(0.02).then(|| rng.random_range(0..20_000)),
                 fault,
+                post_at: None,
             });
         }
         Script {
@@ -258,6 +261,31 @@ impl Script {
             area,
             queues,
         }
+    }
+}
+
+impl Script {
+    /// The same with a time for each burst, so that the wire and each flow's rate are
+    /// half used and every burst finds its flow empty. Bursts without a rate are left
+    /// out: what they wait for is the wire alone. Segments are of common size.
+    pub fn at_half_load(mut self) -> Script {
+        self.bursts.retain(|b| b.slot != 0);
+        let mut wire = 0;
+        let mut free = [0; SLOTS];
+        for b in &mut self.bursts {
+            b.layout.mss = b.layout.mss.min(1_448);
+            let segments = b.payload.len().div_ceil(b.layout.mss.max(1)).max(1);
+            let bytes = (b.payload.len() + segments * b.header.len()) as u64;
+            let own = &mut free[usize::from(b.slot)];
+            let at = wire.max(*own);
+            wire += 2 * bytes / 8;
+            *own =
+                at + 2 * ((bytes * b.inv_rate) >> INV_RATE_FRACTION) + b.launch_after.unwrap_or(0);
+            b.post_at = Some(Ticks(at));
+        }
+        // A slow flow's burst may be due after later ones.
+        self.bursts.sort_by_key(|b| b.post_at);
+        self
     }
 }
 
@@ -297,7 +325,8 @@ pub struct Run {
 }
 
 /// Posts the script as room in the rings allows, with a MAC and a host that are
-/// slow at times, and judges what comes out.
+/// slow at times (or, when it has times, then, with a MAC that never is), and judges
+/// what comes out.
 ///
 /// # Errors
 /// The first rule that was broken.
@@ -308,6 +337,7 @@ pub fn run<N: Nic>(nic: N, script: &Script, limit: Ticks) -> Result<(Run, N), Vi
         bytes_per_tick: 12.0,
         ..RootComplexConfig::default()
     };
+    let timed = script.bursts.iter().all(|b| b.post_at.is_some());
     let mut b = Bench::new(nic, config, ROUND + (24 << 20));
     for q in 0..script.queues {
         b.enable_tx(q, 6, 7);
@@ -322,7 +352,8 @@ pub fn run<N: Nic>(nic: N, script: &Script, limit: Ticks) -> Result<(Run, N), Vi
     while next < script.bursts.len() {
         // A round: as much payload as there is memory for.
         b.free_to(mark);
-        let mut waiting: Vec<VecDeque<TxDescriptor>> = vec![VecDeque::new(); script.queues];
+        let mut waiting: Vec<VecDeque<(Ticks, TxDescriptor)>> =
+            vec![VecDeque::new(); script.queues];
         let mut placed = 0;
         while let Some(burst) = script.bursts.get(next) {
             placed += burst.payload.len() + 2 * HEADER_MAX;
@@ -346,14 +377,16 @@ pub fn run<N: Nic>(nic: N, script: &Script, limit: Ticks) -> Result<(Run, N), Vi
             if let Some(fault) = burst.fault {
                 spoil(&mut d, fault);
             }
-            waiting[burst.queue].push_back(d);
+            waiting[burst.queue].push_back((burst.post_at.unwrap_or_default(), d));
             next += 1;
         }
         let mut open = vec![0usize; script.queues];
         while waiting.iter().any(|w| !w.is_empty()) || open.iter().any(|n| *n > 0) {
             for (q, open) in open.iter_mut().enumerate() {
-                let many = rng.random_range(0..6).min(62 - *open).min(waiting[q].len());
-                for mut d in waiting[q].drain(..many) {
+                let due = waiting[q].partition_point(|(at, _)| *at <= b.nic.now());
+                let many = if timed { due } else { rng.random_range(0..6) };
+                let many = many.min(62 - *open).min(due);
+                for (_, mut d) in waiting[q].drain(..many) {
                     if d.control.launch() == 1 {
                         d.launch += b.nic.now().0;
                     }
@@ -366,8 +399,15 @@ pub fn run<N: Nic>(nic: N, script: &Script, limit: Ticks) -> Result<(Run, N), Vi
                 }
             }
             // The MAC takes a byte in an eighth of a tick, in a sixth, or as fast as the NIC.
-            b.mac.slow = [None, Some((1, 8)), Some((1, 6))][rng.random_range(0..3)];
-            b.run_to(b.nic.now() + Ticks(rng.random_range(1..6_000)));
+            let slow = [None, Some((1, 8)), Some((1, 6))][rng.random_range(0..3)];
+            let until = b.nic.now() + Ticks(rng.random_range(1..6_000));
+            if timed {
+                let next = waiting.iter().filter_map(|w| w.front()).map(|(at, _)| *at);
+                b.run_to(next.min().unwrap_or(until));
+            } else {
+                b.mac.slow = slow;
+                b.run_to(until);
+            }
             for (q, open) in open.iter_mut().enumerate() {
                 for c in b.completions(q) {
                     ledger.complete(q, &c)?;

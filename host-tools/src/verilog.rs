@@ -9,12 +9,10 @@ use std::path::PathBuf;
 use std::thread;
 use thiserror::Error;
 use tsonic_hdl::blocks::{self, BLOCKS};
-use tsonic_hdl::builds::{BUILDS, BuildError};
+use tsonic_hdl::builds::{BUILDS, BuildError, FLOW_SLOTS};
 use tsonic_hdl::verilog;
 use tsonic_sim::rtl::{self, RtlError};
 
-/// Rows of the flow table, in every build there is.
-const FLOWS: u32 = 64;
 /// Bytes of stack that making a block takes at most; they are made on the stack.
 const STACK: usize = 256 << 20;
 
@@ -23,7 +21,7 @@ const STACK: usize = 256 << 20;
 pub enum VerilogError {
     /// There is no such build of the NIC.
     #[error(
-        "there is no NIC with {queues} queue pairs and {flows} flow slots; there is one with {FLOWS} flow slots and {} queue pairs",
+        "there is no NIC with {queues} queue pairs and {flows} flow slots; there is one with {FLOW_SLOTS} flow slots and {} queue pairs",
         queue_pairs()
     )]
     NoBuild {
@@ -69,7 +67,7 @@ pub struct Args {
     #[arg(long, default_value_t = 4)]
     queues: u16,
     /// Rows of its flow table, that of unpaced bursts included.
-    #[arg(long, default_value_t = FLOWS)]
+    #[arg(long, default_value_t = FLOW_SLOTS)]
     flows: u32,
     /// One block instead of the NIC.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["queues", "flows"],
@@ -101,7 +99,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 
 /// The very text that `--nic rtl` compiles.
 fn nic(queues: u16, flows: u32) -> Result<Design, VerilogError> {
-    if flows != FLOWS || !BUILDS.contains(&queues) {
+    if flows != FLOW_SLOTS || !BUILDS.contains(&queues) {
         return Err(VerilogError::NoBuild { queues, flows });
     }
     let design = rtl::design(queues)?;

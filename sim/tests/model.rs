@@ -135,3 +135,10 @@ fn builds_of_any_size_work() {
         suite::load::conservation(nic, 300, queues as u64);
     }
 }
+
+#[test]
+fn a_gigabit_of_frames_is_received_whole() {
+    for bytes in [60, 594, 1_514] {
+        assert_eq!(suite::arrivals::back_to_back(model(), bytes, 1_000, 8), 0);
+    }
+}

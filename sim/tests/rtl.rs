@@ -133,3 +133,10 @@ fn the_wire_is_kept_busy() {
 fn reads_that_fail_leave_no_burst_behind() {
     suite::load::injected_faults(nic(), 1_000);
 }
+
+#[test]
+fn a_gigabit_of_frames_is_received_whole() {
+    for bytes in [60, 594, 1_514] {
+        assert_eq!(suite::arrivals::back_to_back(nic(), bytes, 1_000, 8), 0);
+    }
+}

@@ -3,6 +3,7 @@
 //! conservation. A test binary gives a maker of NICs.
 #![allow(dead_code)]
 
+pub mod arrivals;
 pub mod errors;
 pub mod frames;
 pub mod load;

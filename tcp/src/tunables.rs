@@ -14,7 +14,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TunableError {
     /// There is none of that name.
-    #[error("no tunable is called {0}; there are {}", Tunables::NAMES.join(", "))]
+    #[error("no tunable is called {0}; there are {names}", names = Tunables::NAMES.join(", "))]
     Unknown(String),
     /// The value is not in the range.
     #[error("{name} takes {range}, not {value}")]

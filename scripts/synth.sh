@@ -1,9 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Synthesises, places and routes blocks for an ECP5; fails below the clock of
-# the design. Figures go to target/synthesis/synthesis.{md,json}.
+# Synthesises, places and routes blocks for an ECP5; fails when a block is below the
+# clock of the design, or the NIC with 8 queue pairs above its budget of LUTs and block
+# RAMs. Figures go to target/synthesis/synthesis.{md,json}.
 #
-#   scripts/synth.sh [--jobs N] [BLOCK...]      without names: every block
+#   scripts/synth.sh [--jobs N] [--fresh] [--docs FILE] [BLOCK...]
+#
+# Without names: every block. Figures of Verilog and tools that have not changed come
+# from the cache folder; --fresh measures them again. --docs writes the table into FILE.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -3,11 +3,16 @@
 //! and fails when one does not reach the clock of the design.
 //!
 //! ```text
-//! cargo run -p tsonic-hdl --example synth -- [--out DIR] [--jobs N] [BLOCK...]
+//! cargo run -p tsonic-hdl --example synth -- [--out DIR] [--jobs N] [--fresh] [--docs FILE] [BLOCK...]
 //! ```
-//! Without names: every block of `tsonic_hdl::blocks` that is to be synthesised.
+//! Without names: every block of `tsonic_hdl::blocks` that is to be synthesised, and
+//! the sum of those that make up the NIC with 8 queue pairs must keep to its budget.
 //! `scripts/synth.sh` provides the tools, whose folder is in `TSONIC_FPGA_BIN`,
 //! and calls this.
+//!
+//! Figures of a block are kept in tsonic's cache folder under a hash of its Verilog,
+//! the scripts and the tools' versions; `--fresh` does not read them. `--docs` puts the
+//! table between the two marks of a file.
 //!
 //! A block has more ports than the package has pins, so it stands between
 //! registers: inputs come from a shift register, outputs are captured and folded
@@ -15,6 +20,7 @@
 //! counts are its own.
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,13 +28,19 @@ use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
-use tsonic_hdl::blocks::{self, BLOCKS, Entry};
+use tsonic_hdl::blocks::{self, BLOCKS, NIC_8};
 use tsonic_hdl::verilog::{self, Generated};
 
 /// The clock of the design in MHz.
 const CLOCK_MHZ: f64 = 125.0;
 /// Seeds of the placer, until one reaches the clock.
 const SEEDS: std::ops::RangeInclusive<u32> = 1..=4;
+/// Most LUTs (TRELLIS_COMB) of all blocks of the NIC with 8 queue pairs together.
+const LUTS: u64 = 30_000;
+/// Most block RAMs of them.
+const BLOCK_RAMS: u64 = 80;
+/// Around the table in a file of documentation.
+const MARKS: [&str; 2] = ["<!-- table -->\n", "<!-- end of table -->\n"];
 const DEVICE: &[&str] = &["--um5g-45k", "--package", "CABGA381", "--speed", "8"];
 
 #[derive(Clone, Debug)]
@@ -145,31 +157,123 @@ fn critical_path(report: &Value) -> String {
     )
 }
 
-fn synthesise(entry: &Entry, out: &Path) -> Result<Figures, String> {
-    let start = Instant::now();
-    let dir = out.join(entry.name);
-    fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-    let generated = verilog::generate((entry.build)().as_ref()).map_err(|e| e.to_string())?;
-    let source = dir.join("top.v");
-    let text = format!("{}\n{}", generated.text, harness(&generated)?);
-    fs::write(&source, text).map_err(|error| format!("{}: {error}", source.display()))?;
-    let script = format!(
+/// A block, ready for the tools.
+struct Work {
+    name: &'static str,
+    /// Verilog of the block and its harness.
+    text: String,
+    /// Figures of the same Verilog from the same tools.
+    known: PathBuf,
+}
+
+/// Script of yosys. The block keeps its own level of hierarchy.
+fn script() -> String {
+    format!(
         "read_verilog top.v\nsetattr -mod -set keep_hierarchy 1 {top}\nsynth_ecp5 -top harness -json netlist.json\n\
          tee -q -o stat.json stat -json\n",
         top = verilog::TOP
-    );
-    fs::write(dir.join("synth.ys"), script).map_err(|error| error.to_string())?;
+    )
+}
+
+/// What the tools say of their versions.
+fn versions() -> Result<String, String> {
+    let mut text = String::new();
+    for (name, option) in [("yosys", "-V"), ("nextpnr-ecp5", "--version")] {
+        let output = tool(name)
+            .arg(option)
+            .output()
+            .map_err(|error| format!("`{name}`: {error}; run scripts/tools.sh fpga"))?;
+        text += &String::from_utf8_lossy(&output.stdout);
+        text += &String::from_utf8_lossy(&output.stderr);
+    }
+    Ok(text)
+}
+
+fn prepare(name: &str, versions: &str) -> Result<Work, String> {
+    let entry = blocks::find(name).ok_or_else(|| {
+        let known: Vec<&str> = BLOCKS.iter().map(|entry| entry.name).collect();
+        format!("no block `{name}`; there are {}", known.join(", "))
+    })?;
+    let generated = verilog::generate((entry.build)().as_ref()).map_err(|e| e.to_string())?;
+    let text = format!("{}\n{}", generated.text, harness(&generated)?);
+    let mut hash = Sha256::new();
+    // This program decides what is counted and when a seed is good enough.
+    for part in [text.as_str(), &script(), versions, include_str!("synth.rs")] {
+        hash.update(part.len().to_le_bytes());
+        hash.update(part);
+    }
+    let hash: String = hash.finalize()[..16]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let cache = tsonic_verilate::cache_dir().map_err(|error| error.to_string())?;
+    Ok(Work {
+        name: entry.name,
+        text,
+        known: cache.join("synthesis").join(format!("{hash}.json")),
+    })
+}
+
+/// Figures that an earlier run left.
+fn recall(work: &Work) -> Option<Figures> {
+    let value = read_json(&work.known).ok()?;
+    let number = |name: &str| value[name].as_u64();
+    Some(Figures {
+        name: work.name.into(),
+        luts: number("luts")?,
+        registers: number("registers")?,
+        block_rams: number("block_ram")?,
+        multipliers: number("mult18x18")?,
+        fmax: value["fmax_mhz"].as_f64()?,
+        seed: u32::try_from(number("seed")?).ok()?,
+        critical: value["critical_path"].as_str()?.into(),
+        seconds: 0.0,
+    })
+}
+
+/// Keeps figures for later runs; that they cannot be kept is no failure.
+fn remember(work: &Work, figures: &Figures) {
+    let Some(dir) = work.known.parent() else {
+        return;
+    };
+    let scratch = work.known.with_extension(format!("{}", std::process::id()));
+    let kept = fs::create_dir_all(dir)
+        .and_then(|()| fs::write(&scratch, row(figures).to_string()))
+        .and_then(|()| fs::rename(&scratch, &work.known));
+    if let Err(error) = kept {
+        eprintln!("synth: {}: {error}", work.known.display());
+    }
+}
+
+fn row(f: &Figures) -> Value {
+    json!({
+        "block": f.name, "luts": f.luts, "registers": f.registers,
+        "block_ram": f.block_rams, "mult18x18": f.multipliers,
+        "fmax_mhz": f.fmax, "seed": f.seed, "critical_path": f.critical,
+    })
+}
+
+fn synthesise(work: &Work, out: &Path) -> Result<Figures, String> {
+    let start = Instant::now();
+    let dir = out.join(work.name);
+    fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    let source = dir.join("top.v");
+    fs::write(&source, &work.text).map_err(|error| format!("{}: {error}", source.display()))?;
+    fs::write(dir.join("synth.ys"), script()).map_err(|error| error.to_string())?;
     run(
         tool("yosys").current_dir(&dir).args(["-q", "synth.ys"]),
         &dir.join("yosys.log"),
     )?;
     let stat = read_json(&dir.join("stat.json"))?;
-    let cells = &stat["modules"][format!("\\{}", verilog::TOP)]["num_cells_by_type"];
-    let count = |cell: &str| cells[cell].as_u64().unwrap_or(0);
+    let cells = |module: &str, cell: &str| {
+        stat["modules"][format!("\\{module}")]["num_cells_by_type"][cell]
+            .as_u64()
+            .unwrap_or(0)
+    };
+    let count = |cell: &str| cells(verilog::TOP, cell);
     let mut figures = Figures {
-        name: entry.name.into(),
-        // A carry cell is two LUTs, a 16x4 memory four and two for its write port.
-        luts: count("LUT4") + 2 * count("CCU2C") + 6 * count("TRELLIS_DPR16X4"),
+        name: work.name.into(),
+        luts: 0,
         registers: count("TRELLIS_FF"),
         block_rams: count("DP16KD"),
         multipliers: count("MULT18X18D"),
@@ -178,7 +282,7 @@ fn synthesise(entry: &Entry, out: &Path) -> Result<Figures, String> {
         critical: String::new(),
         seconds: 0.0,
     };
-    if figures.luts + figures.registers == 0 {
+    if count("LUT4") + figures.registers == 0 {
         return Err("yosys left nothing of the block".into());
     }
     for seed in SEEDS {
@@ -196,6 +300,11 @@ fn synthesise(entry: &Entry, out: &Path) -> Result<Figures, String> {
             ]);
         run(&mut command, &dir.join("nextpnr.log"))?;
         let report = read_json(&dir.join("report.json"))?;
+        let used = report["utilization"]["TRELLIS_COMB"]["used"]
+            .as_u64()
+            .ok_or("nextpnr reported no TRELLIS_COMB")?;
+        // The harness folds the outputs: a LUT each.
+        figures.luts = used.saturating_sub(cells("harness", "LUT4"));
         let fmax = report["fmax"]
             .as_object()
             .and_then(|clocks| {
@@ -218,82 +327,144 @@ fn synthesise(entry: &Entry, out: &Path) -> Result<Figures, String> {
     Ok(figures)
 }
 
+/// Sum of the blocks of the NIC with 8 queue pairs, and its slowest clock; none
+/// when some block of it is missing.
+fn sum(figures: &[Figures]) -> Option<Figures> {
+    let mut sum = Figures {
+        name: "nic_8_sum".into(),
+        luts: 0,
+        registers: 0,
+        block_rams: 0,
+        multipliers: 0,
+        fmax: f64::INFINITY,
+        seed: 0,
+        critical: String::new(),
+        seconds: 0.0,
+    };
+    for name in NIC_8 {
+        let f = figures.iter().find(|f| f.name == *name)?;
+        sum.luts += f.luts;
+        sum.registers += f.registers;
+        sum.block_rams += f.block_rams;
+        sum.multipliers += f.multipliers;
+        if f.fmax < sum.fmax {
+            sum.fmax = f.fmax;
+            sum.critical.clone_from(&f.name);
+        }
+    }
+    Some(sum)
+}
+
 fn markdown(figures: &[Figures]) -> String {
     let mut text = String::from(
-        "| block | LUT4 | registers | block RAM (18 kbit) | MULT18X18 | Fmax in MHz |\n\
+        "| block | LUT (TRELLIS_COMB) | FF | block RAM (DP16KD) | MULT18X18D | Fmax in MHz |\n\
          |---|---:|---:|---:|---:|---:|\n",
     );
-    for f in figures {
+    let mut line = |name: &str, f: &Figures| {
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {:.1} |",
-            f.name, f.luts, f.registers, f.block_rams, f.multipliers, f.fmax
+            "| {name} | {} | {} | {} | {} | {:.1} |",
+            f.luts, f.registers, f.block_rams, f.multipliers, f.fmax
         );
+    };
+    let in_nic = |f: &&Figures| NIC_8.contains(&f.name.as_str());
+    for f in figures.iter().filter(in_nic) {
+        line(&f.name, f);
+    }
+    if let Some(f) = sum(figures) {
+        line("**sum, 8 queues, 64 slots**", &f);
+    }
+    for f in figures.iter().filter(|f| !in_nic(f)) {
+        line(&f.name, f);
     }
     text
 }
 
-fn main() -> ExitCode {
-    let mut out = PathBuf::from("target/synthesis");
-    let mut jobs = std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(2);
-    let mut names = Vec::new();
+/// Puts the table between the marks of a file.
+fn document(path: &Path, table: &str) -> Result<(), String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let [from, to] = MARKS.map(|mark| text.find(mark).map(|at| (at, at + mark.len())));
+    let (Some((_, from)), Some((to, _))) = (from, to) else {
+        return Err(format!("{}: no marks for the table", path.display()));
+    };
+    if from > to {
+        return Err(format!("{}: marks in the wrong order", path.display()));
+    }
+    let text = format!("{}{table}{}", &text[..from], &text[to..]);
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+struct Arguments {
+    out: PathBuf,
+    jobs: usize,
+    fresh: bool,
+    docs: Option<PathBuf>,
+    names: Vec<String>,
+}
+
+fn arguments() -> Result<Arguments, String> {
+    let mut parsed = Arguments {
+        out: "target/synthesis".into(),
+        jobs: std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(2),
+        fresh: false,
+        docs: None,
+        names: Vec::new(),
+    };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--out" => out = arguments.next().unwrap_or_default().into(),
+            "--out" => parsed.out = arguments.next().ok_or("--out takes a folder")?.into(),
+            "--docs" => parsed.docs = Some(arguments.next().ok_or("--docs takes a file")?.into()),
+            "--fresh" => parsed.fresh = true,
             "--jobs" => match arguments.next().and_then(|n| n.parse().ok()) {
-                Some(n) if n > 0 => jobs = n,
-                _ => {
-                    eprintln!("synth: --jobs takes a number above 0");
-                    return ExitCode::from(2);
-                }
+                Some(n) if n > 0 => parsed.jobs = n,
+                _ => return Err("--jobs takes a number above 0".into()),
             },
-            _ => names.push(argument),
+            _ => parsed.names.push(argument),
         }
     }
-    let mut list: Vec<&Entry> = Vec::new();
-    if names.is_empty() {
-        list.extend(BLOCKS.iter().filter(|entry| entry.synthesise));
-    }
-    for name in &names {
-        match blocks::find(name) {
-            Some(entry) => list.push(entry),
-            None => {
-                let known: Vec<&str> = BLOCKS.iter().map(|entry| entry.name).collect();
-                eprintln!("synth: no block `{name}`; there are {}", known.join(", "));
-                return ExitCode::from(2);
-            }
-        }
-    }
+    Ok(parsed)
+}
+
+fn say(f: &Figures, from: &str) {
+    println!(
+        "{}: {} LUT, {} registers, {} block RAM, {} multipliers, {:.1} MHz \
+         (seed {}, {from}; slowest path {})",
+        f.name, f.luts, f.registers, f.block_rams, f.multipliers, f.fmax, f.seed, f.critical
+    );
+}
+
+/// Figures of all, in the order of `works`; of what fails, it prints why.
+fn measure(works: &[Work], arguments: &Arguments) -> Vec<Figures> {
+    // The largest first, so that none is left to run alone at the end.
+    let mut order: Vec<usize> = (0..works.len()).collect();
+    order.sort_by_key(|n| std::cmp::Reverse(works[*n].text.len()));
     let results = Mutex::new(Vec::new());
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        for _ in 0..jobs {
+        for _ in 0..arguments.jobs {
             scope.spawn(|| {
                 loop {
-                    let n = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(entry) = list.get(n) else { return };
-                    let result = synthesise(entry, &out);
-                    match &result {
-                        Ok(f) => println!(
-                            "{}: {} LUT, {} registers, {} block RAM, {} multipliers, {:.1} MHz \
-                             (seed {}, {:.0} s; slowest path {})",
-                            f.name,
-                            f.luts,
-                            f.registers,
-                            f.block_rams,
-                            f.multipliers,
-                            f.fmax,
-                            f.seed,
-                            f.seconds,
-                            f.critical
-                        ),
-                        Err(error) => println!("{}: {error}", entry.name),
-                    }
-                    if let Ok(mut results) = results.lock() {
-                        results.push((n, result));
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&n) = order.get(at) else { return };
+                    let work = &works[n];
+                    let known = if arguments.fresh { None } else { recall(work) };
+                    let result = match known {
+                        Some(f) => {
+                            say(&f, "kept");
+                            Ok(f)
+                        }
+                        None => synthesise(work, &arguments.out).inspect(|f| {
+                            say(f, &format!("{:.0} s", f.seconds));
+                            remember(work, f);
+                        }),
+                    };
+                    match (result, results.lock()) {
+                        (Ok(f), Ok(mut results)) => results.push((n, f)),
+                        (Err(error), _) => println!("{}: {error}", work.name),
+                        (Ok(_), Err(_)) => {}
                     }
                 }
             });
@@ -301,42 +472,82 @@ fn main() -> ExitCode {
     });
     let mut results = results.into_inner().unwrap_or_default();
     results.sort_by_key(|(n, _)| *n);
-    let done: Vec<Figures> = results
-        .iter()
-        .filter_map(|(_, r)| r.as_ref().ok().cloned())
-        .collect();
-    let slow: Vec<&Figures> = done.iter().filter(|f| f.fmax < CLOCK_MHZ).collect();
-    for f in &slow {
+    results.into_iter().map(|(_, f)| f).collect()
+}
+
+/// Whether all blocks were measured and keep to the clock and the budget.
+fn judge(figures: &[Figures], wanted: usize, everything: bool) -> bool {
+    let mut good = figures.len() == wanted;
+    for f in figures.iter().filter(|f| f.fmax < CLOCK_MHZ) {
         println!("{}: {:.1} MHz is below {CLOCK_MHZ} MHz", f.name, f.fmax);
+        good = false;
     }
-    let rows: Vec<Value> = done
-        .iter()
-        .map(|f| {
-            json!({
-                "block": f.name, "lut4": f.luts, "registers": f.registers,
-                "block_ram": f.block_rams, "mult18x18": f.multipliers,
-                "fmax_mhz": f.fmax, "seed": f.seed, "critical_path": f.critical,
-            })
-        })
-        .collect();
-    let files = [
-        ("synthesis.md", markdown(&done)),
-        (
-            "synthesis.json",
-            format!(
-                "{:#}\n",
-                json!({ "device": DEVICE.join(" "), "blocks": rows })
-            ),
-        ),
-    ];
-    for (name, text) in files {
-        let path = out.join(name);
-        if let Err(error) = fs::write(&path, text) {
-            eprintln!("synth: {}: {error}", path.display());
-            return ExitCode::FAILURE;
+    match sum(figures) {
+        Some(f) => {
+            println!(
+                "nic_8: {} LUT of {LUTS}, {} registers, {} block RAM of {BLOCK_RAMS}, \
+                 {:.1} MHz ({}): sum of the blocks",
+                f.luts, f.registers, f.block_rams, f.fmax, f.critical
+            );
+            if f.luts > LUTS || f.block_rams > BLOCK_RAMS {
+                println!("nic_8: the sum is above the budget");
+                good = false;
+            }
         }
+        None if everything => {
+            println!("nic_8: a block of the sum is missing");
+            good = false;
+        }
+        None => {}
     }
-    if slow.is_empty() && done.len() == list.len() {
+    good
+}
+
+fn write(arguments: &Arguments, figures: &[Figures]) -> Result<(), String> {
+    let rows: Vec<Value> = figures.iter().map(row).collect();
+    let table = markdown(figures);
+    let json = format!(
+        "{:#}\n",
+        json!({ "device": DEVICE.join(" "), "blocks": rows })
+    );
+    for (name, text) in [("synthesis.md", &table), ("synthesis.json", &json)] {
+        let path = arguments.out.join(name);
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    arguments
+        .docs
+        .as_ref()
+        .map_or(Ok(()), |path| document(path, &table))
+}
+
+fn main() -> ExitCode {
+    let fail = |error: String, code| {
+        eprintln!("synth: {error}");
+        ExitCode::from(code)
+    };
+    let arguments = match arguments() {
+        Ok(arguments) => arguments,
+        Err(error) => return fail(error, 2),
+    };
+    let everything = arguments.names.is_empty();
+    let names: Vec<&str> = if everything {
+        let wanted = |entry: &&blocks::Entry| entry.synthesise;
+        BLOCKS.iter().filter(wanted).map(|e| e.name).collect()
+    } else {
+        arguments.names.iter().map(String::as_str).collect()
+    };
+    let works =
+        versions().and_then(|versions| names.iter().map(|name| prepare(name, &versions)).collect());
+    let works: Vec<Work> = match works {
+        Ok(works) => works,
+        Err(error) => return fail(error, 2),
+    };
+    let figures = measure(&works, &arguments);
+    let good = judge(&figures, works.len(), everything);
+    if let Err(error) = write(&arguments, &figures) {
+        return fail(error, 1);
+    }
+    if good {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

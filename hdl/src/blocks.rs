@@ -36,11 +36,17 @@ macro_rules! block {
 /// All blocks.
 pub const BLOCKS: &[Entry] = &[
     block!("fetch_4", crate::fetch::Fetch::<4>::default(), false),
+    block!("fetch_8", crate::fetch::Fetch::<8>::default(), true),
     block!("fetch_32", crate::fetch::Fetch::<32>::default(), true),
     block!(
         "complete_4",
         crate::complete::Complete::<4>::default(),
         false
+    ),
+    block!(
+        "complete_8",
+        crate::complete::Complete::<8>::default(),
+        true
     ),
     block!(
         "complete_32",
@@ -61,11 +67,16 @@ pub const BLOCKS: &[Entry] = &[
         false
     ),
     block!(
+        "receive_8",
+        crate::receive::Receive::<8, 3, 7>::default(),
+        true
+    ),
+    block!(
         "receive_32",
         crate::receive::Receive::<32, 5, 9>::default(),
         true
     ),
-    block!("schedule_4", crate::schedule::Schedule4::default(), true),
+    block!("schedule_4", crate::schedule::Schedule4::default(), false),
     block!("schedule_8", crate::schedule::Schedule8::default(), true),
     block!("schedule_32", crate::schedule::Schedule32::default(), false),
     block!(
@@ -79,6 +90,16 @@ pub const BLOCKS: &[Entry] = &[
         false
     ),
     block!(
+        "csr_8",
+        crate::csr::Csr::<8>::new(&crate::csr::Build {
+            hash: 0,
+            queues: 8,
+            flow_slots: 64,
+            max_segment: 16_000
+        }),
+        true
+    ),
+    block!(
         "csr_32",
         crate::csr::Csr::<10>::new(&crate::csr::Build {
             hash: 0,
@@ -88,9 +109,23 @@ pub const BLOCKS: &[Entry] = &[
         }),
         true
     ),
-    block!("drain", crate::nic::Drain::default(), false),
+    block!("drain", crate::nic::Drain::default(), true),
     block!("nic_4", crate::nic::Nic4::new(0), false),
     block!("nic_32", crate::nic::Nic32::new(0), false),
+];
+
+/// The blocks that make up [`Nic8`](crate::builds::Nic8), the NIC with 8 queue
+/// pairs and 64 flow slots. Their sum is held to a budget of LUTs and block RAMs.
+pub const NIC_8: &[&str] = &[
+    "csr_8",
+    "fetch_8",
+    "drain",
+    "schedule_8",
+    "payload",
+    "segment",
+    "complete_8",
+    "receive_8",
+    "memory",
 ];
 
 /// The block of that name.

@@ -98,7 +98,7 @@ fn doorbells() {
 #[test]
 fn issue() {
     lock_step(
-        Issue::default(),
+        Issue::<5>::default(),
         |b| &mut b.clock,
         CYCLES,
         3,

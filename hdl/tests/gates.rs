@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gates that every block of the list passes. A missing tool fails a gate.
 
+use rust_hdl::prelude::{Atom, Block, Probe};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tsonic_hdl::blocks::{BLOCKS, Entry};
+use tsonic_hdl::blocks::{BLOCKS, Entry, NIC_8, find};
+use tsonic_hdl::builds::Nic8;
 use tsonic_hdl::{lint, verilog};
 
 /// Warnings of Verilator that the generator's style causes and the lint or the
@@ -89,6 +91,53 @@ fn names_are_unique() {
             "{}",
             entry.name
         );
+    }
+}
+
+/// Blocks right within the outermost one that have a clock.
+#[derive(Default)]
+struct Children {
+    path: Vec<String>,
+    clocked: Vec<String>,
+}
+
+impl Probe for Children {
+    fn visit_start_scope(&mut self, name: &str, _: &dyn Block) {
+        self.path.push(name.into());
+    }
+    fn visit_end_scope(&mut self, _: &str, _: &dyn Block) {
+        self.path.pop();
+    }
+    fn visit_atom(&mut self, name: &str, _: &dyn Atom) {
+        if let ([_, block], "clock") = (self.path.as_slice(), name) {
+            self.clocked.push(block.clone());
+        }
+    }
+}
+
+#[test]
+fn the_sum_has_every_block_of_the_nic() {
+    let walk = || {
+        let mut children = Children::default();
+        Nic8::new(0).accept("nic", &mut children);
+        children.clocked
+    };
+    // Blocks are built on the stack, and this is a large one.
+    let walker = std::thread::Builder::new().stack_size(256 << 20);
+    let mut built = walker
+        .spawn(walk)
+        .unwrap_or_else(|error| panic!("{error}"))
+        .join()
+        .unwrap_or_else(|_| panic!("the NIC cannot be walked"));
+    let mut summed: Vec<String> = NIC_8
+        .iter()
+        .map(|name| name.trim_end_matches("_8").to_string())
+        .collect();
+    built.sort();
+    summed.sort();
+    assert_eq!(built, summed);
+    for name in NIC_8 {
+        assert!(find(name).is_some_and(|entry| entry.synthesise), "{name}");
     }
 }
 

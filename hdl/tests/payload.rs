@@ -77,6 +77,7 @@ struct Bench {
     reads: ReadPort,
     knobs: Knobs,
     bursts: HashMap<u64, Burst>,
+    burst_written: bool,
     free: VecDeque<u64>,
     grant: Option<(u64, u64, u64, bool, bool, bool, u64)>,
     want: VecDeque<Segment>,
@@ -104,6 +105,7 @@ impl Bench {
             reads: ReadPort::new(knobs.latency.clone(), knobs.rate, knobs.ready),
             knobs,
             bursts: HashMap::new(),
+            burst_written: false,
             free: (0..256).collect(),
             grant: None,
             want: VecDeque::new(),
@@ -176,10 +178,12 @@ impl Bench {
         self.add(burst);
     }
 
-    /// Writes one row of the stores in this cycle, if one is missing.
+    /// Writes one row of the stores in this cycle, if one is missing; bursts not in
+    /// two cycles in a row.
     fn write_store(&mut self) {
         self.rtl.set("burst_write", 0);
         self.rtl.set("fragment_write", 0);
+        let burst_written = std::mem::take(&mut self.burst_written);
         let Some((&ctx, burst)) = self
             .bursts
             .iter_mut()
@@ -188,7 +192,11 @@ impl Bench {
         else {
             return;
         };
+        if burst.writes == 0 && burst_written {
+            return;
+        }
         if burst.writes == 0 {
+            self.burst_written = true;
             let (addr, len) = burst.fragments.first().copied().unwrap_or((0, 0));
             let header_len = burst.header_len();
             self.rtl.set("burst_write", 1);

@@ -46,12 +46,13 @@ fn planned(rng: &mut Pcg64Mcg) -> Planned {
 
 #[test]
 fn plan() {
+    let mut written = false;
     lock_step(
         Plan::default(),
         |b| &mut b.clock,
         CYCLES,
         1,
-        |b, rng| {
+        move |b, rng| {
             b.grant_valid.next = rng.random_bool(0.5);
             b.grant_ctx.next = rng.random_range(0..4).into();
             b.grant_offset.next = bits_of(rng);
@@ -60,8 +61,10 @@ fn plan() {
             b.grant_first.next = rng.random_bool(0.3);
             b.grant_last.next = rng.random_bool(0.3);
             b.grant_aborted.next = rng.random_bool(0.1);
-            // Contexts that are written are not those that are granted.
-            b.burst_write.next = rng.random_bool(0.2);
+            // Contexts that are written are not those that are granted, and not in
+            // two cycles in a row.
+            written = !written && rng.random_bool(0.2);
+            b.burst_write.next = written;
             b.burst_ctx.next = rng.random_range(4..8).into();
             b.burst.next = burst(rng);
             b.fragment_write.next = rng.random_bool(0.2);
@@ -119,9 +122,8 @@ fn assemble() {
                 data: bits_of(rng),
                 rotate: bits_of(rng),
                 held: bits_of(rng),
-                emit: last || rng.random_bool(0.7),
+                emit: rng.random_bool(if last { 0.9 } else { 0.7 }),
                 last,
-                err: last && rng.random_bool(0.1),
             };
             // A job stays until it is taken.
             if job.is_none() || b.job_ready.val() {
@@ -140,6 +142,7 @@ fn assemble() {
 #[test]
 fn payload() {
     let mut burst_ctx = 0u64;
+    let mut written = false;
     lock_step(
         Payload::default(),
         |b| &mut b.clock,
@@ -155,7 +158,8 @@ fn payload() {
             b.grant_first.next = rng.random_bool(0.3);
             b.grant_last.next = rng.random_bool(0.3);
             b.grant_aborted.next = rng.random_bool(0.1);
-            b.burst_write.next = rng.random_bool(0.2);
+            written = !written && rng.random_bool(0.2);
+            b.burst_write.next = written;
             b.burst_ctx.next = (64 + burst_ctx).into();
             b.burst.next = burst(rng);
             b.fragment_write.next = rng.random_bool(0.2);

@@ -240,6 +240,40 @@ fn fifo_of_distributed_ram() {
 }
 
 #[test]
+fn fifo_of_a_number_of_words() {
+    for (words, seed) in [(2_usize, 1), (5, 2), (32, 3), (33, 4), (256, 5)] {
+        let mut cycle = 0;
+        let (mut inside, mut most) = (0, 0);
+        lock_step(
+            Fifo::<Bits<9>, 8>::of(words),
+            |b| &mut b.clock,
+            CYCLES,
+            seed,
+            |b, rng| {
+                let filling = cycle / 600 % 2 == 0;
+                cycle += 1;
+                // In the first cycle nothing has been evaluated yet.
+                b.write_valid.next = cycle > 1 && rng.random_bool(if filling { 0.9 } else { 0.3 });
+                b.write_data.next = bits_of(rng);
+                b.read_ready.next = rng.random_bool(if filling { 0.3 } else { 0.9 });
+                inside += usize::from(b.write_valid.next && b.write_ready.val());
+                inside -= usize::from(b.read_ready.next && b.read_valid.val());
+                most = inside.max(most);
+            },
+        );
+        // One more place in the output register of a block RAM.
+        let places = words.next_power_of_two();
+        assert_eq!(most, places + usize::from(places > 32));
+    }
+}
+
+#[test]
+#[should_panic(expected = "size of a FIFO")]
+fn a_fifo_of_more_words_than_its_type_numbers_is_refused() {
+    let _ = Fifo::<Bits<9>, 3>::of(9);
+}
+
+#[test]
 fn fifo_of_block_ram() {
     fifo::<6>(9, 1);
 }
@@ -381,20 +415,34 @@ fn multipliers() {
     multiplier::<1, 20, 21>(3, 4);
 }
 
-#[test]
-fn forward_ram() {
+fn queue_ram<const Q: usize, const L: usize>(seed: u64) {
+    // Addresses beyond the queues too, and reads that hit writes.
     lock_step(
-        ForwardRam::<Bits<70>, 3>::default(),
+        QueueRam::<Bits<33>, Q, L>::default(),
         |b| &mut b.clock,
         CYCLES,
-        1,
+        seed,
         |b, rng| {
+            let write: Bits<L> = bits_of(rng);
             b.write_enable.next = rng.random_bool(0.5);
-            b.write_address.next = bits_of(rng);
+            b.write_address.next = write;
             b.write_data.next = bits_of(rng);
-            b.read_address.next = bits_of(rng);
+            b.read_address.next = if rng.random_bool(0.2) {
+                write
+            } else {
+                bits_of(rng)
+            };
         },
     );
+}
+
+#[test]
+fn queue_rams() {
+    queue_ram::<2, 8>(1);
+    queue_ram::<5, 9>(2);
+    queue_ram::<32, 8>(3);
+    queue_ram::<32, 9>(4);
+    queue_ram::<256, 8>(5);
 }
 
 #[test]

@@ -134,13 +134,13 @@ pub struct Accounts {
     pub abort_valid: Signal<Out, bool>,
     /// Context.
     pub abort_ctx: Signal<Out, Bits<8>>,
-    /// First departure of a burst.
-    pub first_write: Signal<Out, bool>,
-    /// Latest departure of a burst.
-    pub latest_write: Signal<Out, bool>,
-    /// Context of both.
+    /// The time of a departure is kept.
+    pub stamp_write: Signal<Out, bool>,
+    /// As the latest of its burst; else as the first.
+    pub stamp_latest: Signal<Out, bool>,
+    /// Context.
     pub stamp_ctx: Signal<Out, Bits<8>>,
-    /// Tick of both.
+    /// Tick.
     pub stamp: Signal<Out, Bits<64>>,
     /// A burst is done (always taken).
     pub done_valid: Signal<Out, bool>,
@@ -263,8 +263,8 @@ impl Logic for Accounts {
 
         self.abort_valid.next = false;
         self.abort_ctx.next = self.ctx.q.val();
-        self.first_write.next = false;
-        self.latest_write.next = false;
+        self.stamp_write.next = false;
+        self.stamp_latest.next = false;
         self.stamp_ctx.next = self.ctx.q.val();
         self.stamp.next = self.tick.q.val();
         self.done_valid.next = false;
@@ -340,12 +340,13 @@ impl Logic for Accounts {
                     self.updated.d.next.status = self.code.q.val();
                     self.fresh_error.d.next = true;
                 }
-                self.first_write.next = self.counts.val() & !self.old.q.val().frames.any();
-                self.latest_write.next = self.counts.val();
+                self.stamp_write.next = self.counts.val() & !self.old.q.val().frames.any();
                 self.state.d.next = AccountState::Store;
             }
             AccountState::Store => {
                 self.accounts.write_enable.next = true;
+                self.stamp_write.next = self.counts.val();
+                self.stamp_latest.next = true;
                 self.abort_valid.next = self.fresh_error.q.val();
                 self.done_valid.next = (self.is_frame.q.val() | self.is_drop.q.val())
                     & self.updated.q.val().known

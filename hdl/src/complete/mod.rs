@@ -162,8 +162,8 @@ impl<const Q: usize> Logic for Complete<Q> {
         self.writer.identity_write.next = self.accept_valid.val() & self.accounts.open_ready.val();
         self.writer.identity_ctx.next = self.accept_ctx.val();
         self.writer.identity.next = self.accept.val();
-        self.writer.first_write.next = self.accounts.first_write.val();
-        self.writer.latest_write.next = self.accounts.latest_write.val();
+        self.writer.stamp_write.next = self.accounts.stamp_write.val();
+        self.writer.stamp_latest.next = self.accounts.stamp_latest.val();
         self.writer.stamp_ctx.next = self.accounts.stamp_ctx.val();
         self.writer.stamp.next = self.accounts.stamp.val();
         self.writer.done_valid.next = self.accounts.done_valid.val();

@@ -60,13 +60,13 @@ pub struct Writer<const Q: usize> {
     pub identity_ctx: Signal<In, Bits<8>>,
     /// What it is.
     pub identity: Signal<In, Identity>,
-    /// First departure of a burst.
-    pub first_write: Signal<In, bool>,
-    /// Latest departure of a burst.
-    pub latest_write: Signal<In, bool>,
-    /// Context of both.
+    /// The time of a departure is kept.
+    pub stamp_write: Signal<In, bool>,
+    /// As the latest of its burst; else as the first.
+    pub stamp_latest: Signal<In, bool>,
+    /// Context.
     pub stamp_ctx: Signal<In, Bits<8>>,
-    /// Tick of both.
+    /// Tick.
     pub stamp: Signal<In, Bits<64>>,
 
     /// A burst is done (always taken).
@@ -115,13 +115,16 @@ pub struct Writer<const Q: usize> {
 
     dones: Fifo<Done, 8>,
     identities: Ram<Identity, 8>,
-    firsts: Ram<Bits<64>, 8>,
-    latests: Ram<Bits<64>, 8>,
-    base_lo: ForwardRam<Bits<32>, 8>,
-    base_hi: ForwardRam<Bits<32>, 8>,
-    masks: ForwardRam<Bits<13>, 8>,
-    heads: ForwardRam<Bits<12>, 8>,
-    places: Ram<Place, 8>,
+    // First departures in the lower half, latest ones in the upper: a block RAM has
+    // 512 words of this width, and an event writes them one after the other.
+    stamps: Ram<Bits<64>, 9>,
+    stamp_place: Pack2<8, 1, 9>,
+    stamp_wanted: Pack2<8, 1, 9>,
+    base_lo: QueueRam<Bits<32>, Q, 8>,
+    base_hi: QueueRam<Bits<32>, Q, 8>,
+    masks: QueueRam<Bits<13>, Q, 8>,
+    heads: QueueRam<Bits<12>, Q, 8>,
+    places: QueueRam<Place, Q, 8>,
     enabled: Flags<Q, 8>,
     fresh_place: Flags<Q, 8>,
     fresh_head: Flags<Q, 8>,
@@ -191,8 +194,7 @@ impl<const Q: usize> Logic for Writer<Q> {
             clock,
             dones,
             identities,
-            firsts,
-            latests,
+            stamps,
             base_lo,
             base_hi,
             masks,
@@ -264,16 +266,19 @@ impl<const Q: usize> Logic for Writer<Q> {
         self.identities.write_data.next = self.identity.val();
         self.identities.read_enable.next = false;
         self.identities.read_address.next = self.dones.read_data.val().ctx;
-        self.firsts.write_enable.next = self.first_write.val();
-        self.firsts.write_address.next = self.stamp_ctx.val();
-        self.firsts.write_data.next = self.stamp.val();
-        self.firsts.read_enable.next = false;
-        self.firsts.read_address.next = self.dones.read_data.val().ctx;
-        self.latests.write_enable.next = self.latest_write.val();
-        self.latests.write_address.next = self.stamp_ctx.val();
-        self.latests.write_data.next = self.stamp.val();
-        self.latests.read_enable.next = false;
-        self.latests.read_address.next = self.dones.read_data.val().ctx;
+        self.stamp_place.i0.next = self.stamp_ctx.val();
+        self.stamp_place.i1.next = self.stamp_latest.val().into();
+        self.stamps.write_enable.next = self.stamp_write.val();
+        self.stamps.write_address.next = self.stamp_place.out.val();
+        self.stamps.write_data.next = self.stamp.val();
+        self.stamp_wanted.i0.next = self.dones.read_data.val().ctx;
+        self.stamp_wanted.i1.next = 0.into();
+        if self.state.q.val() == WriterState::Burst {
+            self.stamp_wanted.i0.next = self.ctx.q.val();
+            self.stamp_wanted.i1.next = 1.into();
+        }
+        self.stamps.read_enable.next = false;
+        self.stamps.read_address.next = self.stamp_wanted.out.val();
         self.dones.write_valid.next = self.done_valid.val();
         self.dones.write_data.next = self.done.val();
         self.dones.read_ready.next = false;
@@ -285,7 +290,6 @@ impl<const Q: usize> Logic for Writer<Q> {
         self.base_hi.read_address.next = self.read_queue.val();
         self.masks.read_address.next = self.read_queue.val();
         self.heads.read_address.next = self.read_queue.val();
-        self.places.read_enable.next = false;
         self.places.read_address.next = self.read_queue.val();
         self.fresh_place.read_index0.next = self.read_queue.val();
         self.fresh_place.read_index1.next = self.read_queue.val();
@@ -330,6 +334,7 @@ impl<const Q: usize> Logic for Writer<Q> {
 
         match self.state.q.val() {
             WriterState::Idle => {
+                self.latest.d.next = 0.into();
                 self.ctx.d.next = self.dones.read_data.val().ctx;
                 self.has_ctx.d.next = true;
                 self.reserved.d.next = true;
@@ -340,8 +345,7 @@ impl<const Q: usize> Logic for Writer<Q> {
                 if self.dones.read_valid.val() {
                     self.dones.read_ready.next = true;
                     self.identities.read_enable.next = true;
-                    self.firsts.read_enable.next = true;
-                    self.latests.read_enable.next = true;
+                    self.stamps.read_enable.next = true;
                     self.state.d.next = WriterState::Burst;
                 } else if self.refusal_valid.val() {
                     self.refusal_ready.next = true;
@@ -354,7 +358,6 @@ impl<const Q: usize> Logic for Writer<Q> {
                     self.wire_bytes.d.next = 0.into();
                     self.frames.d.next = 0.into();
                     self.first.d.next = 0.into();
-                    self.latest.d.next = 0.into();
                     self.ctx.d.next = self.refusal.val().ctx;
                     self.has_ctx.d.next = self.refusal.val().has_ctx;
                     self.reserved.d.next = self.refusal.val().reserved;
@@ -368,15 +371,16 @@ impl<const Q: usize> Logic for Writer<Q> {
                 self.timestamp.d.next = self.identities.read_data.val().timestamp.any();
                 // Nothing departed: the stamps are those of another burst.
                 self.first.d.next = 0.into();
-                self.latest.d.next = 0.into();
                 if self.frames.q.val().any() {
-                    self.first.d.next = self.firsts.read_data.val();
-                    self.latest.d.next = self.latests.read_data.val();
+                    self.first.d.next = self.stamps.read_data.val();
                 }
+                self.stamps.read_enable.next = true;
                 self.state.d.next = WriterState::Queue;
             }
             WriterState::Queue => {
-                self.places.read_enable.next = true;
+                if self.frames.q.val().any() {
+                    self.latest.d.next = self.stamps.read_data.val();
+                }
                 self.state.d.next = WriterState::Wait;
             }
             WriterState::Wait => {

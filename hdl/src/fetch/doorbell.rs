@@ -24,7 +24,7 @@ pub struct Ring {
 }
 
 /// State of the rings of Q queues.
-#[derive(LogicBlock, Default)]
+#[derive(LogicBlock)]
 pub struct Doorbells<const Q: usize> {
     /// Clock.
     pub clock: Signal<In, Clock>,
@@ -78,11 +78,11 @@ pub struct Doorbells<const Q: usize> {
     /// No queue is pending and no error waits.
     pub idle: Signal<Out, bool>,
 
-    base_lo: ForwardRam<Bits<32>, 8>,
-    base_hi: ForwardRam<Bits<32>, 8>,
-    mask: ForwardRam<Bits<12>, 8>,
-    mask_copy: ForwardRam<Bits<12>, 8>,
-    tail: ForwardRam<Bits<12>, 8>,
+    base_lo: QueueRam<Bits<32>, Q, 8>,
+    base_hi: QueueRam<Bits<32>, Q, 8>,
+    mask: QueueRam<Bits<12>, Q, 8>,
+    mask_copy: QueueRam<Bits<12>, Q, 8>,
+    tail: QueueRam<Bits<12>, Q, 8>,
     base_word: Pack2<32, 32, 64>,
     enabled_flags: Flags<Q, 8>,
     fresh_flags: Flags<Q, 8>,
@@ -116,6 +116,73 @@ pub struct Doorbells<const Q: usize> {
     ones: Fixed<12, 0xFFF>,
     log2_min: Fixed<4, { RING_LOG2_MIN as u64 }>,
     log2_max: Fixed<4, { RING_LOG2_MAX as u64 }>,
+}
+
+impl<const Q: usize> Default for Doorbells<Q> {
+    fn default() -> Self {
+        Self {
+            clock: Default::default(),
+            cfg_valid: Default::default(),
+            cfg_queue: Default::default(),
+            cfg_offset: Default::default(),
+            cfg_value: Default::default(),
+            bell_valid: Default::default(),
+            bell_queue: Default::default(),
+            bell_tail: Default::default(),
+            pending_valid: Default::default(),
+            pending_ready: Default::default(),
+            pending_queue: Default::default(),
+            again_valid: Default::default(),
+            again_ready: Default::default(),
+            again_queue: Default::default(),
+            ring: Default::default(),
+            flag_queue: Default::default(),
+            enabled: Default::default(),
+            fresh: Default::default(),
+            fresh_clear: Default::default(),
+            refused: Default::default(),
+            error_valid: Default::default(),
+            error_ready: Default::default(),
+            error_queue: Default::default(),
+            idle: Default::default(),
+            base_lo: Default::default(),
+            base_hi: Default::default(),
+            mask: Default::default(),
+            mask_copy: Default::default(),
+            tail: Default::default(),
+            base_word: Default::default(),
+            enabled_flags: Default::default(),
+            fresh_flags: Default::default(),
+            listed: Default::default(),
+            // A queue stands in it once at most.
+            pending: Fifo::of(Q),
+            errors: Default::default(),
+            sizes: Default::default(),
+            control: Default::default(),
+            is_cfg: Default::default(),
+            is_bell: Default::default(),
+            queue: Default::default(),
+            offset: Default::default(),
+            value: Default::default(),
+            in_queue: Default::default(),
+            size_log2: Default::default(),
+            new_mask: Default::default(),
+            beyond: Default::default(),
+            in_ring: Default::default(),
+            accept: Default::default(),
+            turn_on: Default::default(),
+            list_bell: Default::default(),
+            list_again: Default::default(),
+            list_queue: Default::default(),
+            reg_ring_lo: Default::default(),
+            reg_ring_hi: Default::default(),
+            reg_size: Default::default(),
+            reg_control: Default::default(),
+            ones: Default::default(),
+            log2_min: Default::default(),
+            log2_max: Default::default(),
+        }
+    }
 }
 
 impl<const Q: usize> Logic for Doorbells<Q> {

@@ -44,9 +44,9 @@ enum IssueState {
     Again,
 }
 
-/// The read requests of descriptors.
+/// The read requests of descriptors of Q queues.
 #[derive(LogicBlock)]
-pub struct Issue {
+pub struct Issue<const Q: usize> {
     /// Clock.
     pub clock: Signal<In, Clock>,
     /// New reads are allowed.
@@ -99,8 +99,8 @@ pub struct Issue {
     pub empty: Signal<Out, bool>,
 
     state: DFF<IssueState>,
-    head_ram: Ram<Bits<12>, 8>,
-    used_ram: Ram<Bits<9>, 8>,
+    head_ram: QueueRam<Bits<12>, Q, 8>,
+    used_ram: QueueRam<Bits<9>, Q, 8>,
     free: Reg<Bits<9>>,
     releases: Fifo<Bits<8>, 6>,
     requests: Fifo<Request, REQUESTS_LOG2>,
@@ -149,7 +149,7 @@ pub struct Issue {
 
 const _: () = assert!(BATCH == 4 && TxDescriptor::BYTES == 64);
 
-impl Default for Issue {
+impl<const Q: usize> Default for Issue<Q> {
     fn default() -> Self {
         Self {
             clock: Default::default(),
@@ -224,7 +224,7 @@ impl Default for Issue {
     }
 }
 
-impl Logic for Issue {
+impl<const Q: usize> Logic for Issue<Q> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
@@ -271,11 +271,9 @@ impl Logic for Issue {
         if self.releases.read_valid.val() {
             self.read_queue.next = self.releases.read_data.val();
         }
-        self.head_ram.read_enable.next = false;
         self.head_ram.read_address.next = self.read_queue.val();
         self.head_ram.write_enable.next = false;
         self.head_ram.write_address.next = self.queue.q.val();
-        self.used_ram.read_enable.next = false;
         self.used_ram.read_address.next = self.read_queue.val();
         self.used_ram.write_enable.next = false;
         self.used_ram.write_address.next = self.queue.q.val();
@@ -340,7 +338,6 @@ impl Logic for Issue {
                 if self.releases.read_valid.val() {
                     self.queue.d.next = self.releases.read_data.val();
                     self.releases.read_ready.next = true;
-                    self.used_ram.read_enable.next = true;
                     self.state.d.next = IssueState::Release;
                 } else if self.pending_valid.val()
                     & self.enable.val()
@@ -348,8 +345,6 @@ impl Logic for Issue {
                 {
                     self.queue.d.next = self.pending_queue.val();
                     self.pending_ready.next = true;
-                    self.used_ram.read_enable.next = true;
-                    self.head_ram.read_enable.next = true;
                     self.state.d.next = IssueState::Read;
                 }
             }

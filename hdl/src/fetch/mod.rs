@@ -160,7 +160,7 @@ pub struct Fetch<const Q: usize> {
     pub empty: Signal<Out, bool>,
 
     doorbells: Doorbells<Q>,
-    issue: Issue,
+    issue: Issue<Q>,
     load: Load,
     lists: Lists,
     no_cookie: Fixed<16, { COOKIE_NONE as u64 }>,

@@ -102,6 +102,7 @@ pub struct Assemble {
     take: Signal<Local, Bit>,
     is_dead: Signal<Local, Bit>,
     last: Signal<Local, Bit>,
+    emit: Signal<Local, Bit>,
     err: Signal<Local, Bit>,
     pass: Signal<Local, Bit>,
     job_done: Signal<Local, Bit>,
@@ -162,6 +163,7 @@ impl Default for Assemble {
             take: Default::default(),
             is_dead: Default::default(),
             last: Default::default(),
+            emit: Default::default(),
             err: Default::default(),
             pass: Default::default(),
             job_done: Default::default(),
@@ -190,7 +192,8 @@ impl Logic for Assemble {
         self.feed.in_data.next = self.word.val();
         self.word_ready.next = self.feed.in_ready.val();
         self.last.next = self.feed.out_data.val().last;
-        self.err.next = self.feed.out_data.val().err;
+        self.emit.next = self.feed.out_data.val().emit;
+        self.err.next = self.last.val() & !self.emit.val();
         self.room.d.next = !self.headers.almost_full.val() & !self.payloads.almost_full.val();
 
         self.dead.read_address.next = self.job.val().ctx;
@@ -304,7 +307,7 @@ impl Logic for Assemble {
         self.a_header.d.next = self.state.q.val() == AssembleState::Header;
         self.a_data.d.next = self.rotator.out.val();
         self.a_keep.d.next = self.mask.strobe.val();
-        self.a_emit.d.next = self.feed.out_data.val().emit;
+        self.a_emit.d.next = self.emit.val() | self.last.val();
         self.a_last.d.next = self.last.val();
         self.a_err.d.next = self.err.val();
 

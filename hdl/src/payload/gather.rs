@@ -127,7 +127,6 @@ impl Logic for Gather {
         self.out.d.next.held = self.held.q.val();
         self.out.d.next.emit = self.complete.val();
         self.out.d.next.last = self.stream_end.val() & !self.over.val();
-        self.out.d.next.err = false;
         self.written_after.next = self.written_before.val();
         if !self.failed.q.val() {
             self.written_after.next = self.written_before.val() + 1;
@@ -148,9 +147,8 @@ impl Logic for Gather {
             if self.err.val() {
                 self.held.d.next = 0.into();
                 self.failed.d.next = true;
-                self.out.d.next.emit = true;
+                self.out.d.next.emit = false;
                 self.out.d.next.last = true;
-                self.out.d.next.err = true;
             }
             if self.last.val() {
                 self.piece_ready.next = true;

@@ -24,14 +24,16 @@
 //!   not kept here.
 
 mod assemble;
+mod fragments;
 mod gather;
 mod plan;
 mod types;
 
 pub use assemble::Assemble;
+pub use fragments::Fragments;
 pub use gather::Gather;
 pub use plan::{BUFFER_LOG2, Plan};
-pub use types::{Cursor, Gathered, Piece, Planned, Word};
+pub use types::{Gathered, Piece, Planned, Word};
 
 use crate::complete::Verdict;
 use crate::fetch::{Burst, Fragment};
@@ -70,7 +72,7 @@ pub struct Payload {
     /// No segment, only the burst's end.
     pub grant_aborted: Signal<In, bool>,
 
-    /// Writes the burst store.
+    /// Writes the burst store; not in two cycles in a row.
     pub burst_write: Signal<In, bool>,
     /// Context.
     pub burst_ctx: Signal<In, Bits<8>>,

@@ -2,11 +2,17 @@
 //! From grants to reads: the template, then the bytes of the segment fragment
 //! by fragment, in pieces that end at multiples of 512 bytes.
 //!
+//! Of each burst the store holds two words: what its segments have in common, and
+//! where its payload goes on. They share a memory, since a block RAM is deeper than
+//! there are contexts. Fetch writes both, and the second is written again after
+//! every segment, in a cycle in which fetch does not.
+//!
 //! A grant is taken and its burst's words are read while the one before it is
 //! being planned. A piece takes three cycles, a further fragment two more, so a
 //! segment of two pieces takes seven.
 
-use super::types::{Cursor, Piece, Planned};
+use super::fragments::Fragments;
+use super::types::{Piece, Planned};
 use crate::fetch::{Burst, Fragment};
 use crate::prelude::*;
 use tsonic_regs::limits::DMA_REQUEST_MAX;
@@ -60,7 +66,7 @@ pub struct Plan {
     /// No segment, only the burst's end.
     pub grant_aborted: Signal<In, bool>,
 
-    /// Writes the burst store.
+    /// Writes the burst store; not in two cycles in a row.
     pub burst_write: Signal<In, bool>,
     /// Context.
     pub burst_ctx: Signal<In, Bits<8>>,
@@ -101,10 +107,23 @@ pub struct Plan {
     /// Nothing is being planned and no place of the buffer is kept.
     pub idle: Signal<Out, bool>,
 
-    bursts: Ram<Burst, 8>,
-    fragments: Ram<Fragment, 12>,
-    cursors: Ram<Cursor, 8>,
+    bursts: Ram<Bits<102>, 9>,
+    write_place: Pack2<8, 1, 9>,
+    read_place: Pack2<8, 1, 9>,
+    burst_flags: Pack3<1, 1, 1, 3>,
+    burst_common: Pack7<2, 3, 8, 9, 7, 9, 64, 102>,
+    cursor_in: Pack4<64, 18, 4, 16, 102>,
+    fragments: Fragments,
     place: Pack2<4, 8, 12>,
+    // Fragment 0 of the burst that was written in the last cycle.
+    second: DFF<Bit>,
+    second_ctx: DFF<Bits<8>>,
+    second_addr: DFF<Bits<64>>,
+    second_left: DFF<Bits<18>>,
+    common: DFF<Bits<102>>,
+    template: Unpack7<2, 3, 8, 9, 7, 9, 64, 102>,
+    flags: Unpack3<1, 1, 1, 3>,
+    cursor: Unpack4<64, 18, 4, 16, 102>,
     take: DFF<TakeState>,
     t_ctx: DFF<Bits<8>>,
     t_offset: DFF<Bits<18>>,
@@ -134,6 +153,9 @@ pub struct Plan {
     back: DFF<Bits<7>>,
     freed: DFF<Bit>,
 
+    save_now: Signal<Local, Bit>,
+    saved: Signal<Local, Bit>,
+    has_cursor: Signal<Local, Bit>,
     start_job: Signal<Local, Bit>,
     low: Signal<Local, Bits<10>>,
     wanted_wide: Signal<Local, Bits<18>>,
@@ -156,8 +178,8 @@ pub struct Plan {
     freed_one: Signal<Local, Bits<10>>,
     back_wide: Signal<Local, Bits<10>>,
     entry_next: Signal<Local, Bits<4>>,
-    burst_header: Signal<Local, Bits<9>>,
     burst_kind: Signal<Local, Bits<4>>,
+    header_len: Signal<Local, Bits<9>>,
     cut: Fixed<10, { DMA_REQUEST_MAX as u64 }>,
     enough: Fixed<10, { ROOM }>,
 }
@@ -170,6 +192,11 @@ impl Logic for Plan {
         dff_setup!(
             self,
             clock,
+            second,
+            second_ctx,
+            second_addr,
+            second_left,
+            common,
             take,
             t_ctx,
             t_offset,
@@ -198,14 +225,50 @@ impl Logic for Plan {
             back,
             freed
         );
-        clock!(self, clock, bursts, fragments, cursors);
+        clock!(self, clock, bursts, fragments);
 
         // The stores.
-        self.bursts.write_enable.next = self.burst_write.val();
-        self.bursts.write_address.next = self.burst_ctx.val();
-        self.bursts.write_data.next = self.burst.val();
+        self.burst_kind.next = self.burst.val().kind;
+        self.burst_flags.i0.next = self.burst.val().ipv6;
+        self.burst_flags.i1.next = self.burst.val().ip_id_fixed;
+        self.burst_flags.i2.next = self.burst.val().cwr_all;
+        self.burst_common.i0.next = self.burst_kind.val().get_bits::<2>(0);
+        self.burst_common.i1.next = self.burst_flags.out.val();
+        self.burst_common.i2.next = self.burst.val().l2_len;
+        self.burst_common.i3.next = self.burst.val().l3_len;
+        self.burst_common.i4.next = self.burst.val().l4_len;
+        self.burst_common.i5.next = self.burst.val().header_len;
+        self.burst_common.i6.next = self.burst.val().header_addr;
+        self.second.d.next = self.burst_write.val();
+        self.second_ctx.d.next = self.burst_ctx.val();
+        self.second_addr.d.next = self.burst.val().frag0_addr;
+        self.second_left.d.next = self.burst.val().frag0_len;
+        self.cursor_in.i0.next = self.addr.q.val();
+        self.cursor_in.i1.next = self.left.q.val();
+        self.cursor_in.i2.next = self.entry.q.val();
+        self.cursor_in.i3.next = 0.into();
+        self.save_now.next = self.save.q.val() & !self.burst_write.val() & !self.second.q.val();
+        self.saved.next = !self.save.q.val() | self.save_now.val();
+        self.bursts.write_enable.next =
+            self.burst_write.val() | self.second.q.val() | self.save.q.val();
+        self.write_place.i0.next = self.ctx.q.val();
+        self.write_place.i1.next = 1.into();
+        if self.second.q.val() {
+            self.write_place.i0.next = self.second_ctx.q.val();
+            self.cursor_in.i0.next = self.second_addr.q.val();
+            self.cursor_in.i1.next = self.second_left.q.val();
+            self.cursor_in.i2.next = 0.into();
+        }
+        self.bursts.write_data.next = self.cursor_in.out.val();
+        if self.burst_write.val() {
+            self.write_place.i0.next = self.burst_ctx.val();
+            self.write_place.i1.next = 0.into();
+            self.bursts.write_data.next = self.burst_common.out.val();
+        }
+        self.bursts.write_address.next = self.write_place.out.val();
         self.bursts.read_enable.next = false;
-        self.bursts.read_address.next = self.grant_ctx.val();
+        self.read_place.i0.next = self.grant_ctx.val();
+        self.read_place.i1.next = 0.into();
         self.fragments.write_enable.next = self.fragment_write.val();
         self.fragments.write_address.next = self.fragment_index.val();
         self.fragments.write_data.next = self.fragment.val();
@@ -213,19 +276,15 @@ impl Logic for Plan {
         self.place.i0.next = self.entry.q.val();
         self.place.i1.next = self.ctx.q.val();
         self.fragments.read_address.next = self.place.out.val();
-        self.cursors.write_enable.next = self.save.q.val();
-        self.cursors.write_address.next = self.ctx.q.val();
-        self.cursors.write_data.next.addr = self.addr.q.val();
-        self.cursors.write_data.next.left = self.left.q.val();
-        self.cursors.write_data.next.entry = self.entry.q.val();
-        self.cursors.read_enable.next = false;
-        self.cursors.read_address.next = self.grant_ctx.val();
-        self.save.d.next = false;
+        self.save.d.next = self.save.q.val() & !self.save_now.val();
 
         // The grant that is planned next.
         self.start_job.next = (self.take.q.val() == TakeState::Loaded)
             & (self.state.q.val() == PlanState::Idle)
+            & self.saved.val()
             & self.job_ready.val();
+        // The planner's own context: its registers have the cursor.
+        self.has_cursor.next = (self.t_ctx.q.val() == self.ctx.q.val()) & !self.t_first.q.val();
         self.grant_ready.next = false;
         match self.take.q.val() {
             TakeState::Empty => {
@@ -239,13 +298,17 @@ impl Logic for Plan {
                 self.t_aborted.d.next = self.grant_aborted.val();
                 if self.grant_valid.val() {
                     self.bursts.read_enable.next = true;
-                    // The planner's own context: its registers have the cursor.
-                    self.cursors.read_enable.next = self.grant_ctx.val() != self.ctx.q.val();
                     self.take.d.next = TakeState::Reading;
                 }
             }
             TakeState::Reading => {
-                self.take.d.next = TakeState::Loaded;
+                self.common.d.next = self.bursts.read_data.val();
+                self.read_place.i0.next = self.t_ctx.q.val();
+                self.read_place.i1.next = 1.into();
+                if !self.save.q.val() {
+                    self.bursts.read_enable.next = !self.has_cursor.val();
+                    self.take.d.next = TakeState::Loaded;
+                }
             }
             TakeState::Loaded => {
                 if self.start_job.val() {
@@ -254,16 +317,19 @@ impl Logic for Plan {
             }
         }
 
-        self.burst_kind.next = self.bursts.read_data.val().kind;
-        self.burst_header.next = self.bursts.read_data.val().header_len;
+        self.bursts.read_address.next = self.read_place.out.val();
+        self.template.data.next = self.common.q.val();
+        self.flags.data.next = self.template.o1.val();
+        self.header_len.next = self.template.o5.val();
+        self.cursor.data.next = self.bursts.read_data.val();
         self.job_valid.next = self.start_job.val();
-        self.job.next.kind = self.burst_kind.val().get_bits::<2>(0);
-        self.job.next.ipv6 = self.bursts.read_data.val().ipv6.any();
-        self.job.next.ip_id_fixed = self.bursts.read_data.val().ip_id_fixed.any();
-        self.job.next.cwr_all = self.bursts.read_data.val().cwr_all.any();
-        self.job.next.l2_len = self.bursts.read_data.val().l2_len;
-        self.job.next.l3_len = self.bursts.read_data.val().l3_len;
-        self.job.next.l4_len = self.bursts.read_data.val().l4_len;
+        self.job.next.kind = self.template.o0.val();
+        self.job.next.ipv6 = self.flags.o0.val().any();
+        self.job.next.ip_id_fixed = self.flags.o1.val().any();
+        self.job.next.cwr_all = self.flags.o2.val().any();
+        self.job.next.l2_len = self.template.o2.val();
+        self.job.next.l3_len = self.template.o3.val();
+        self.job.next.l4_len = self.template.o4.val();
         self.job.next.len = self.t_len.q.val();
         self.job.next.offset = self.t_offset.q.val();
         self.job.next.index = self.t_index.q.val();
@@ -311,20 +377,16 @@ impl Logic for Plan {
                     self.ctx.d.next = self.t_ctx.q.val();
                     self.header.d.next = true;
                     self.payload_len.d.next = self.t_len.q.val();
-                    self.addr.d.next = self.bursts.read_data.val().header_addr;
-                    self.left.d.next = bit_cast::<18, 9>(self.burst_header.val());
-                    self.wanted.d.next = bit_cast::<16, 9>(self.burst_header.val());
-                    if self.t_first.q.val() {
-                        self.next_addr.d.next = self.bursts.read_data.val().frag0_addr;
-                        self.next_left.d.next = self.bursts.read_data.val().frag0_len;
-                        self.entry.d.next = 0.into();
-                    } else if self.t_ctx.q.val() == self.ctx.q.val() {
+                    self.addr.d.next = self.template.o6.val();
+                    self.left.d.next = bit_cast::<18, 9>(self.header_len.val());
+                    self.wanted.d.next = bit_cast::<16, 9>(self.header_len.val());
+                    if self.has_cursor.val() {
                         self.next_addr.d.next = self.addr.q.val();
                         self.next_left.d.next = self.left.q.val();
                     } else {
-                        self.next_addr.d.next = self.cursors.read_data.val().addr;
-                        self.next_left.d.next = self.cursors.read_data.val().left;
-                        self.entry.d.next = self.cursors.read_data.val().entry;
+                        self.next_addr.d.next = self.cursor.o0.val();
+                        self.next_left.d.next = self.cursor.o1.val();
+                        self.entry.d.next = self.cursor.o2.val();
                     }
                     if !self.t_aborted.q.val() {
                         self.state.d.next = PlanState::Measure;

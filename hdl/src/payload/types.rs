@@ -20,7 +20,8 @@ pub struct Piece {
     pub job_end: Bit,
 }
 
-/// A word in the buffer, with what is to be done with it.
+/// A word in the buffer, with what is to be done with it: 72 bits, which is what
+/// two block RAMs hold 512 of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, LogicStruct)]
 pub struct Word {
     /// As it came from memory.
@@ -31,21 +32,9 @@ pub struct Word {
     pub held: Bits<3>,
     /// It completes a beat.
     pub emit: Bit,
-    /// The beat is the last one of its header or payload.
+    /// The beat is the last one of its header or payload. Without `emit`: the read
+    /// failed, the segment ends here with such a beat.
     pub last: Bit,
-    /// The read failed: the segment ends here.
-    pub err: Bit,
-}
-
-/// Where the payload of a burst goes on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, LogicStruct)]
-pub struct Cursor {
-    /// Address of the next byte.
-    pub addr: Bits<64>,
-    /// Bytes left in the fragment.
-    pub left: Bits<18>,
-    /// Entry of the fragment store that follows.
-    pub entry: Bits<4>,
 }
 
 /// A segment whose reads have been asked for: a `SegmentJob` and `dropped`.

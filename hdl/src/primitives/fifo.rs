@@ -5,12 +5,12 @@ use super::bits::{range, zero};
 use rust_hdl::prelude::*;
 use std::collections::VecDeque;
 
-/// Largest A that is built from distributed RAM.
-const LUT_A: usize = 5;
+/// log2 of the most words that are built from distributed RAM.
+const LUT_LOG2: usize = 5;
 
-/// First-word-fall-through FIFO of 2^A words.
+/// First-word-fall-through FIFO of 2^A words, or fewer (see [`Fifo::of`]).
 ///
-/// Up to A = 5 the words stand in distributed RAM: `read_data` is an
+/// Up to 32 words stand in distributed RAM: `read_data` is an
 /// asynchronous read, and a word can be read in the cycle after its write.
 /// Above, they stand in block RAM, whose output register is one more place: a
 /// word can be read two cycles after its write. `write_ready` and `almost_full`
@@ -37,6 +37,7 @@ pub struct Fifo<D: Synth, const A: usize> {
     pub almost_full: Signal<Out, bool>,
     /// No word is inside.
     pub empty: Signal<Out, bool>,
+    _log2: usize,
     _margin: usize,
     _mem: VecDeque<D>,
     _cells: Vec<D>,
@@ -59,7 +60,23 @@ impl<D: Synth, const A: usize> Fifo<D, A> {
     /// # Panics
     /// When A is 0 or above 20, or the margin is not below 2^A.
     pub fn new(margin: usize) -> Self {
-        assert!((1..=20).contains(&A) && margin < 1 << A, "size of a FIFO");
+        Self::sized(A, margin)
+    }
+
+    /// A FIFO of `words` words, rounded up to a power of two: for a number that the
+    /// type cannot say.
+    ///
+    /// # Panics
+    /// When `words` is below 2 or above 2^A.
+    pub fn of(words: usize) -> Self {
+        Self::sized(words.next_power_of_two().trailing_zeros() as usize, 0)
+    }
+
+    fn sized(log2: usize, margin: usize) -> Self {
+        assert!(
+            A <= 20 && (1..=A).contains(&log2) && margin < 1 << log2,
+            "size of a FIFO"
+        );
         Self {
             clock: Default::default(),
             flush: Default::default(),
@@ -71,9 +88,10 @@ impl<D: Synth, const A: usize> Fifo<D, A> {
             read_data: Default::default(),
             almost_full: Default::default(),
             empty: Default::default(),
+            _log2: log2,
             _margin: margin,
             _mem: VecDeque::new(),
-            _cells: vec![D::default(); if A <= LUT_A { 1 << A } else { 0 }],
+            _cells: vec![D::default(); if log2 <= LUT_LOG2 { 1 << log2 } else { 0 }],
             _write: 0,
             _read: 0,
             _word: D::default(),
@@ -82,7 +100,7 @@ impl<D: Synth, const A: usize> Fifo<D, A> {
     }
 
     fn lut_edge(&mut self) {
-        let push = self.write_valid.val() && self._mem.len() < 1 << A;
+        let push = self.write_valid.val() && self._mem.len() < 1 << self._log2;
         let pop = self.read_ready.val() && !self._mem.is_empty();
         if push {
             self._cells[self._write] = self.write_data.val();
@@ -94,16 +112,16 @@ impl<D: Synth, const A: usize> Fifo<D, A> {
         }
         if pop {
             self._mem.pop_front();
-            self._read = (self._read + 1) % (1 << A);
+            self._read = (self._read + 1) % (1 << self._log2);
         }
         if push {
             self._mem.push_back(self.write_data.val());
-            self._write = (self._write + 1) % (1 << A);
+            self._write = (self._write + 1) % (1 << self._log2);
         }
     }
 
     fn block_edge(&mut self) {
-        let push = self.write_valid.val() && self._mem.len() < 1 << A;
+        let push = self.write_valid.val() && self._mem.len() < 1 << self._log2;
         let space = !self._valid || self.read_ready.val();
         if space {
             if let Some(word) = self._mem.pop_front() {
@@ -126,7 +144,7 @@ impl<D: Synth, const A: usize> Fifo<D, A> {
 impl<D: Synth, const A: usize> Logic for Fifo<D, A> {
     fn update(&mut self) {
         let edge = self.clock.pos_edge();
-        if A <= LUT_A {
+        if self._log2 <= LUT_LOG2 {
             if edge {
                 self.lut_edge();
             }
@@ -141,8 +159,8 @@ impl<D: Synth, const A: usize> Logic for Fifo<D, A> {
             self.read_data.next = self._word;
             self.empty.next = self._mem.is_empty() && !self._valid;
         }
-        self.write_ready.next = self._mem.len() < 1 << A;
-        self.almost_full.next = self._mem.len() + self._margin >= 1 << A;
+        self.write_ready.next = self._mem.len() < 1 << self._log2;
+        self.almost_full.next = self._mem.len() + self._margin >= 1 << self._log2;
     }
     fn connect(&mut self) {
         self.write_ready.connect();
@@ -152,16 +170,17 @@ impl<D: Synth, const A: usize> Logic for Fifo<D, A> {
         self.empty.connect();
     }
     fn hdl(&self) -> Verilog {
+        let log2 = self._log2;
         let range = range(D::BITS);
-        let depth = 1usize << A;
-        let pointer = if A == 1 {
+        let depth = 1usize << log2;
+        let pointer = if log2 == 1 {
             String::new()
         } else {
-            format!("[{}:0]", A - 1)
+            format!("[{}:0]", log2 - 1)
         };
-        let count_bits = A + 1;
+        let count_bits = log2 + 1;
         let threshold = depth - self._margin;
-        let style = if A <= LUT_A {
+        let style = if log2 <= LUT_LOG2 {
             "ram_style = \"distributed\""
         } else {
             "no_rw_check"
@@ -171,25 +190,25 @@ impl<D: Synth, const A: usize> Logic for Fifo<D, A> {
 (* {style} *) reg {range} mem [0:{last}];
 reg {pointer} write_pointer;
 reg {pointer} read_pointer;
-reg [{A}:0] count;
+reg [{log2}:0] count;
 initial begin
-  write_pointer = {A}'d0;
-  read_pointer = {A}'d0;
+  write_pointer = {log2}'d0;
+  read_pointer = {log2}'d0;
   count = {count_bits}'d0;
 end
 wire stored = (count != {count_bits}'d0);
-wire push = write_valid & ~count[{A}];
+wire push = write_valid & ~count[{log2}];
 always @(posedge clock) begin
   if (push) mem[write_pointer] <= write_data;
 end
 always @(posedge clock) begin
   if (flush) begin
-    write_pointer <= {A}'d0;
-    read_pointer <= {A}'d0;
+    write_pointer <= {log2}'d0;
+    read_pointer <= {log2}'d0;
     count <= {count_bits}'d0;
   end else begin
-    if (push) write_pointer <= write_pointer + {A}'d1;
-    if (pop) read_pointer <= read_pointer + {A}'d1;
+    if (push) write_pointer <= write_pointer + {log2}'d1;
+    if (pop) read_pointer <= read_pointer + {log2}'d1;
     if (push & ~pop) count <= count + {count_bits}'d1;
     else if (pop & ~push) count <= count - {count_bits}'d1;
   end
@@ -197,7 +216,7 @@ end
 ",
             last = depth - 1
         );
-        let code = if A <= LUT_A {
+        let code = if log2 <= LUT_LOG2 {
             format!(
                 "\
 wire pop;
@@ -242,7 +261,7 @@ end
         };
         Verilog::Custom(format!(
             "{code}always @(*) begin
-  write_ready = ~count[{A}];
+  write_ready = ~count[{log2}];
   almost_full = (count >= {count_bits}'d{threshold});
 end
 "

@@ -19,12 +19,12 @@
 //! | [`Delay`]`<D, N>` | N registers in a row, with enable | N cycles |
 //! | [`Ram`]`<D, A>` | 2^A words, one write and one read port, block RAM; a read must not hit a write of its cycle | read 1 cycle |
 //! | [`RamBe`]`<A, W, B>` | the same with B byte enables | read 1 cycle |
-//! | [`ForwardRam`]`<D, A>` | block RAM whose read may hit a write of its cycle and then returns the new word | read 1 cycle |
+//! | [`QueueRam`]`<D, Q, L>` | words of Q queues; a read may hit a write of its cycle and then returns the new word; distributed RAM up to 32 words, else block RAM | read 1 cycle |
 //! | [`LutRam`]`<D, A>` | 2^A words, one write port, one asynchronous read port, distributed RAM | read comb. |
 //! | [`LutRam2`]`<D, A>` | the same with two read ports | read comb. |
 //! | [`SizedLutRam`]`<D, A>` | `LutRam` whose number of words is a value, for arrays of blocks | read comb. |
 //! | [`Flags`]`<N, L>` | N bits, one set and one cleared a cycle, two read | 1 cycle, read comb. |
-//! | [`Fifo`]`<D, A>` | 2^A words, first-word-fall-through, flush, almost-full by margin; distributed RAM up to A = 5, else block RAM | write to read 1 (LUT) or 2 cycles |
+//! | [`Fifo`]`<D, A>` | 2^A words, first-word-fall-through, flush, almost-full by margin; distributed RAM up to 32 words, else block RAM | write to read 1 (LUT) or 2 cycles |
 //! | [`Skid`]`<D>` | skid buffer: registers data, valid and ready of a stream | 1 cycle |
 //! | [`ByteReverse`]`<W>` | reverses the bytes of a word: network order and back | comb. |
 //! | [`Rotator`]`<W, S>` | rotates W/8 bytes to the right (down) or left | comb. |
@@ -45,10 +45,10 @@ mod fifo;
 mod find;
 mod fixed;
 mod flags;
-mod forward_ram;
 mod merge;
 mod multiplier;
 mod pack;
+mod queue_ram;
 mod ram;
 mod register;
 mod reverse;
@@ -64,13 +64,13 @@ pub use fifo::Fifo;
 pub use find::{FirstOne, OneHot, RoundRobin};
 pub use fixed::Fixed;
 pub use flags::Flags;
-pub use forward_ram::ForwardRam;
 pub use merge::ByteMerge;
 pub use multiplier::Multiplier;
 pub use pack::{
     Pack2, Pack3, Pack4, Pack5, Pack6, Pack7, Pack8, PackArray, Unpack2, Unpack3, Unpack4, Unpack5,
     Unpack6, Unpack7, Unpack8, UnpackArray, Zext,
 };
+pub use queue_ram::QueueRam;
 pub use ram::{LutRam, LutRam2, Ram, RamBe};
 pub use register::{Delay, Reg};
 pub use reverse::ByteReverse;

@@ -96,9 +96,9 @@ enum AfterState {
     DropRest,
 }
 
-/// See the module.
+/// See the module; for Q queues.
 #[derive(LogicBlock, Default)]
-pub struct Deliver {
+pub struct Deliver<const Q: usize> {
     /// Clock.
     pub clock: Signal<In, Clock>,
     /// Now.
@@ -198,7 +198,7 @@ pub struct Deliver {
 
     bell_errors: Fifo<Bits<8>, 4>,
     refusals: Fifo<RxRefusal, 4>,
-    bases: ForwardRam<Bits<32>, 9>,
+    bases: QueueRam<Bits<32>, Q, 9>,
     write_address: Pack2<1, 8, 9>,
     base_address: Pack2<1, 8, 9>,
     base: Pack2<32, 32, 64>,
@@ -284,7 +284,7 @@ pub struct Deliver {
     no_cookie: Fixed<16, { COOKIE_NONE as u64 }>,
 }
 
-impl Logic for Deliver {
+impl<const Q: usize> Logic for Deliver<Q> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(

@@ -30,9 +30,9 @@ enum FetchState {
     Request,
 }
 
-/// Reads for up to 2^A queues.
+/// Reads for Q queues, 2^A at most.
 #[derive(LogicBlock, Default)]
-pub struct RingFetch<const A: usize> {
+pub struct RingFetch<const Q: usize, const A: usize> {
     /// Clock.
     pub clock: Signal<In, Clock>,
     /// A queue register is written.
@@ -91,7 +91,7 @@ pub struct RingFetch<const A: usize> {
     /// No read is under way.
     pub idle: Signal<Out, bool>,
 
-    bases: ForwardRam<Bits<32>, 9>,
+    bases: QueueRam<Bits<32>, Q, 9>,
     write_address: Pack2<1, 8, 9>,
     read_address: Pack2<1, 8, 9>,
     base: Pack2<32, 32, 64>,
@@ -119,7 +119,7 @@ pub struct RingFetch<const A: usize> {
 
 const _: () = assert!(RxDescriptor::BYTES == 16);
 
-impl<const A: usize> Logic for RingFetch<A> {
+impl<const Q: usize, const A: usize> Logic for RingFetch<Q, A> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(

@@ -100,6 +100,7 @@ pub(crate) struct TxBuild {
 
 /// The descriptor of a burst without cookie and header address, if the device
 /// takes it.
+#[inline]
 pub(crate) fn describe(
     build: &TxBuild,
     b: &TxBurst<'_>,
@@ -116,9 +117,12 @@ pub(crate) fn describe(
     if b.fragments.len() > FRAGMENTS_MAX {
         return Err(Status::TooManyFragments);
     }
-    let payload: u64 = b.fragments.iter().map(|f| u64::from(f.len)).sum();
-    let too_long = payload > u64::from(build.max_payload);
-    if too_long || b.fragments.iter().any(|f| f.len == 0) {
+    let (mut payload, mut empty) = (0, false);
+    for f in b.fragments {
+        payload += u64::from(f.len);
+        empty |= f.len == 0;
+    }
+    if empty || payload > u64::from(build.max_payload) {
         return Err(Status::LengthMismatch);
     }
     let mut d = TxDescriptor::default();

@@ -20,6 +20,7 @@ pub struct ChunkMap {
 impl ChunkMap {
     /// A range of a chunk as a payload fragment; `None` when it is empty or not
     /// inside the chunk.
+    #[inline]
     pub const fn fragment(&self, chunk: u32, offset: u32, len: u32) -> Option<Fragment> {
         let inside = offset <= self.chunk_bytes && len <= self.chunk_bytes - offset;
         if chunk >= self.chunks || len == 0 || !inside {
@@ -84,6 +85,7 @@ impl ChunkPool {
     ///
     /// # Panics
     /// When the chunk has none: it belongs to nobody.
+    #[inline]
     pub fn retain(&mut self, chunk: u32) {
         let n = &mut self.references[chunk as usize];
         assert!(*n > 0, "chunk {chunk} is retained while free");
@@ -94,6 +96,7 @@ impl ChunkPool {
     ///
     /// # Panics
     /// When the chunk has none.
+    #[inline]
     pub fn release(&mut self, chunk: u32) {
         let n = &mut self.references[chunk as usize];
         assert!(*n > 0, "chunk {chunk} is released while free");

@@ -77,16 +77,19 @@ impl FlowTable {
     }
 
     /// Whether bursts may use the row.
+    #[inline]
     pub(crate) fn may_post(&mut self, slot: FlowSlot) -> bool {
         slot == FlowSlot::UNPACED || self.row(slot).is_some_and(|r| r.owned)
     }
 
+    #[inline]
     pub(crate) fn posted(&mut self, slot: FlowSlot) {
         if let Some(row) = self.row(slot) {
             row.outstanding += 1;
         }
     }
 
+    #[inline]
     pub(crate) fn completed(&mut self, slot: FlowSlot) {
         let Some(row) = self.row(slot) else { return };
         let was = row.outstanding;
@@ -96,6 +99,7 @@ impl FlowTable {
         }
     }
 
+    #[inline]
     fn row(&mut self, slot: FlowSlot) -> Option<&mut Row> {
         let index = slot.0.checked_sub(self.first)?;
         self.rows.get_mut(usize::from(index))

@@ -10,6 +10,7 @@ pub const INV_RATE_MAX: u64 = (1 << INV_RATE_BITS) - 1;
 /// The inverse of a rate in wire bytes per second, rounded up, so that the flow
 /// never exceeds the rate. A rate below the slowest counts as the slowest (0
 /// included); an unlimited one gives 0, which the device does not pace.
+#[inline]
 pub const fn inverse_rate(rate: ByteRate, ticks: TickRate) -> u64 {
     if !rate.is_limited() {
         return 0;

@@ -16,6 +16,7 @@ use tsonic_pci::PciFunction;
 use tsonic_regs::Status;
 use tsonic_regs::completion::{
     COMPLETION_BYTES, COMPLETION_SLACK, ChecksumVerdict, HashKind, RxCompletion as RawCompletion,
+    RxDone,
 };
 use tsonic_regs::descriptor::{COOKIE_NONE, RxBuffer, RxDescriptor};
 use tsonic_regs::registers::{doorbell, doorbell_offset};
@@ -23,6 +24,8 @@ use tsonic_types::{Nanos, QueueId, TickRate, Ticks};
 
 /// Longest frame in bytes: `frame_len` has 16 bits.
 const FRAME_BYTES: usize = 1 << 16;
+/// Buffers are copied out by words of so many bytes.
+const WORD: usize = 8;
 /// Smallest buffer in bytes.
 pub(crate) const BUFFER_MIN: u16 = 64;
 
@@ -123,7 +126,7 @@ impl RxQueue {
             completions: memory.completions,
             buffers: memory.buffers,
             posted: vec![false; config.buffers()],
-            frame: vec![0; FRAME_BYTES].into(),
+            frame: vec![0; FRAME_BYTES + WORD].into(),
             frame_len: 0,
             frame_buffers: 0,
             frame_bad: false,
@@ -156,14 +159,15 @@ impl RxQueue {
     /// Posts every buffer that is not in the device.
     pub(crate) fn post_all(&mut self) {
         for cookie in 0..self.posted.len() {
-            self.post(cookie);
+            if !std::mem::replace(&mut self.posted[cookie], true) {
+                self.post(cookie);
+            }
         }
     }
 
+    /// Puts a buffer that is with us into the ring.
+    #[inline]
     fn post(&mut self, cookie: usize) {
-        if self.posted[cookie] {
-            return;
-        }
         let bytes = usize::from(self.config.buffer_bytes);
         let mut buffer = RxBuffer::default();
         buffer.set_bytes(self.config.buffer_bytes);
@@ -174,8 +178,9 @@ impl RxQueue {
             let iova = self.buffers.iova() + (cookie * bytes) as u64;
             let at = slot * RxDescriptor::BYTES;
             self.descriptors.store(at, &[iova, buffer.0]);
-            self.posted[cookie] = true;
             self.stats.rx_buffers_posted += 1;
+        } else {
+            self.posted[cookie] = false;
         }
     }
 
@@ -184,6 +189,7 @@ impl RxQueue {
     ///
     /// # Errors
     /// [`DriverError::Bus`]: the device is gone.
+    #[inline]
     pub fn flush<F: PciFunction + ?Sized>(
         &mut self,
         function: &mut F,
@@ -201,6 +207,7 @@ impl RxQueue {
 
     /// Hands at most `budget` frames (without FCS) to `each`, oldest first, and
     /// says how many. Less than `budget` means that no whole frame is left.
+    #[inline]
     pub fn receive(&mut self, budget: usize, mut each: impl FnMut(&[u8], &RxMeta)) -> usize {
         let mut handed = 0;
         // A device that writes rubbish must not hold us here for ever.
@@ -218,48 +225,37 @@ impl RxQueue {
         handed
     }
 
+    #[inline]
     fn next_completion(&mut self) -> Option<RawCompletion> {
         let at = self.reaped.index() * COMPLETION_BYTES;
+        let phase = self.reaped.phase();
         // The device writes the word with the phase last, so it is read first.
-        let raw = RawCompletion::from_words(self.completions.load_last_first(at));
-        if raw.done.phase() != self.reaped.phase() {
-            return None;
-        }
+        let words = self
+            .completions
+            .load_if(at, |last| RxDone(last).phase() == phase)?;
         self.reaped.advance();
-        Some(raw)
+        Some(RawCompletion::from_words(words))
     }
 
     /// Takes one buffer; the frame's facts when that was its last and it is good.
+    #[inline]
     fn take(&mut self, raw: &RawCompletion) -> Option<RxMeta> {
         let cookie = usize::from(raw.status.cookie());
-        if raw.status.cookie() == COOKIE_NONE {
-            self.stats.rx_queue_errors += 1;
-            self.last_error = Some(raw.status.status());
-            return None;
-        }
         if !self.posted.get(cookie).is_some_and(|p| *p) {
-            self.stats.rx_unknown_completions += 1;
+            self.stray(raw);
             return None;
         }
         if !self.ring.fetched_one() {
             self.stats.rx_malformed_completions += 1;
         }
         let first = raw.status.sop() == 1;
-        if first && self.frame_buffers > 0 {
-            // The frame under way never ended.
-            self.stats.rx_malformed_completions += 1;
-        }
-        if first || self.frame_buffers == 0 {
-            self.frame_len = 0;
-            self.frame_buffers = 0;
-            self.frame_bad = false;
-        }
-        if !first && self.frame_buffers == 0 {
-            self.malformed();
+        if first != (self.frame_buffers == 0) {
+            self.out_of_step();
+        } else if first {
+            self.begin();
         }
         self.frame_buffers += 1;
         self.append(cookie, usize::from(raw.status.bytes()));
-        self.posted[cookie] = false;
         self.post(cookie);
         if raw.status.eop() == 1 {
             self.finish(raw)
@@ -268,6 +264,38 @@ impl RxQueue {
         }
     }
 
+    /// A completion of no buffer that is in the device.
+    #[cold]
+    fn stray(&mut self, raw: &RawCompletion) {
+        if raw.status.cookie() == COOKIE_NONE {
+            self.stats.rx_queue_errors += 1;
+            self.last_error = Some(raw.status.status());
+        } else {
+            self.stats.rx_unknown_completions += 1;
+        }
+    }
+
+    /// Nothing of the next frame has come yet.
+    const fn begin(&mut self) {
+        self.frame_len = 0;
+        self.frame_buffers = 0;
+        self.frame_bad = false;
+    }
+
+    /// A frame begins while another is under way, which thus never ended; or one
+    /// goes on that never began.
+    #[cold]
+    fn out_of_step(&mut self) {
+        if self.frame_buffers > 0 {
+            self.stats.rx_malformed_completions += 1;
+            self.begin();
+        } else {
+            self.begin();
+            self.malformed();
+        }
+    }
+
+    #[inline]
     fn append(&mut self, cookie: usize, bytes: usize) {
         let buffer_bytes = usize::from(self.config.buffer_bytes);
         let end = self.frame_len + bytes;
@@ -275,12 +303,14 @@ impl RxQueue {
             self.malformed();
             return;
         }
-        let to = &mut self.frame[self.frame_len..end];
+        // To the end of the last word: both sides have room.
+        let to = &mut self.frame[self.frame_len..][..bytes.next_multiple_of(WORD)];
         self.buffers.copy_out(cookie * buffer_bytes, to);
         self.frame_len = end;
     }
 
     /// Drops the frame under way; counted once a frame.
+    #[cold]
     fn malformed(&mut self) {
         if !self.frame_bad {
             self.frame_bad = true;
@@ -288,6 +318,7 @@ impl RxQueue {
         }
     }
 
+    #[inline]
     fn finish(&mut self, raw: &RawCompletion) -> Option<RxMeta> {
         let buffers = std::mem::take(&mut self.frame_buffers);
         if raw.status.status() != Status::Ok.code() {
@@ -328,9 +359,7 @@ impl RxQueue {
         self.reaped = Consumer::new(self.config.completion_log2);
         self.completions.clear();
         self.posted.fill(false);
-        self.frame_len = 0;
-        self.frame_buffers = 0;
-        self.frame_bad = false;
+        self.begin();
         self.post_all();
     }
 
@@ -340,6 +369,7 @@ impl RxQueue {
 }
 
 /// A code that the contract does not have means that nothing was checked.
+#[inline]
 const fn verdict(code: u8) -> ChecksumVerdict {
     match code {
         1 => ChecksumVerdict::Ok,

@@ -19,7 +19,9 @@ use std::sync::atomic::{Ordering, fence};
 use tsonic_pci::PciFunction;
 use tsonic_regs::Status;
 use tsonic_regs::check::list_entries;
-use tsonic_regs::completion::{COMPLETION_BYTES, COMPLETION_SLACK, TxCompletion as RawCompletion};
+use tsonic_regs::completion::{
+    COMPLETION_BYTES, COMPLETION_SLACK, TxCompletion as RawCompletion, TxDone,
+};
 use tsonic_regs::descriptor::{COOKIE_NONE, FragmentEntry, FragmentLength, TxDescriptor};
 use tsonic_regs::limits::{FRAGMENTS_MAX, HEADER_MAX, INLINE_FRAGMENTS};
 use tsonic_regs::registers::{doorbell, doorbell_offset};
@@ -183,6 +185,7 @@ impl TxQueue {
     ///
     /// # Errors
     /// [`PostError::QueueDown`], [`PostError::Backpressure`].
+    #[inline]
     pub fn reserve(&mut self) -> Result<Reservation<'_>, PostError> {
         if !self.enabled {
             return Err(PostError::QueueDown(self.id));
@@ -204,6 +207,7 @@ impl TxQueue {
     ///
     /// # Errors
     /// [`PostError`]; nothing was posted then.
+    #[inline]
     pub fn post(&mut self, flows: &mut FlowTable, burst: &TxBurst<'_>) -> Result<(), PostError> {
         self.reserve()?.commit(flows, burst)
     }
@@ -231,6 +235,7 @@ impl TxQueue {
     ///
     /// # Errors
     /// [`DriverError::Bus`]: the device is gone.
+    #[inline]
     pub fn flush<F: PciFunction + ?Sized>(
         &mut self,
         function: &mut F,
@@ -271,18 +276,20 @@ impl TxQueue {
         handed
     }
 
+    #[inline]
     fn next_completion(&mut self) -> Option<RawCompletion> {
         let at = self.reaped.index() * COMPLETION_BYTES;
+        let phase = self.reaped.phase();
         // The device writes the word with the phase last, so it is read first.
-        let raw = RawCompletion::from_words(self.completions.load_last_first(at));
-        if raw.done.phase() != self.reaped.phase() {
-            return None;
-        }
+        let words = self
+            .completions
+            .load_if(at, |last| TxDone(last).phase() == phase)?;
         self.reaped.advance();
-        Some(raw)
+        Some(RawCompletion::from_words(words))
     }
 
     /// Checks a completion against the burst table; `None` when it names no burst.
+    #[inline]
     fn complete(&mut self, flows: &mut FlowTable, raw: &RawCompletion) -> Option<TxCompletion> {
         if !self.ring.fetched_up_to(raw.done.head()) {
             self.stats.tx_malformed_completions += 1;
@@ -322,6 +329,7 @@ impl TxQueue {
         Some(done)
     }
 
+    #[inline]
     fn count(&mut self, done: &TxCompletion) {
         let s = &mut self.stats;
         s.tx_completions += 1;
@@ -420,6 +428,7 @@ impl Reservation<'_> {
     ///
     /// # Errors
     /// [`PostError::Refused`]; nothing was posted then.
+    #[inline]
     pub fn commit(self, flows: &mut FlowTable, burst: &TxBurst<'_>) -> Result<(), PostError> {
         let Reservation { queue, cookie } = self;
         let entry = usize::from(cookie) * ENTRY_BYTES;

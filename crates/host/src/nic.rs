@@ -275,9 +275,8 @@ impl<F: PciFunction> RxPort for Nic<F> {
 
     fn receive<C: FnMut(&[u8], &RxMeta)>(&mut self, budget: usize, mut each: C) -> usize {
         let mut left = budget;
-        let queues = self.rx.len();
-        for turn in 0..queues {
-            let rx = &mut self.rx[(self.next_rx + turn) % queues];
+        let (later, first) = self.rx.split_at_mut(self.next_rx);
+        for rx in first.iter_mut().chain(later) {
             left -= rx.receive(left, |frame, m| {
                 each(
                     frame,
@@ -291,7 +290,10 @@ impl<F: PciFunction> RxPort for Nic<F> {
                 );
             });
         }
-        self.next_rx = (self.next_rx + 1) % queues.max(1);
+        self.next_rx += 1;
+        if self.next_rx >= self.rx.len() {
+            self.next_rx = 0;
+        }
         self.refill();
         budget - left
     }

@@ -36,6 +36,7 @@ pub struct BuildLimits {
 /// The status of a descriptor by the first rule it breaks; [`Status::Ok`] when
 /// the device takes it. What a continuation list holds is checked when the
 /// device reads it ([`check_list`]).
+#[inline]
 pub fn check(d: &TxDescriptor, build: &BuildLimits) -> Status {
     let words = d.to_words();
     if TxDescriptor::RESERVED
@@ -80,6 +81,7 @@ pub fn check(d: &TxDescriptor, build: &BuildLimits) -> Status {
 
 /// Even lengths keep the checksum's halfwords in place; the rest are the bounds
 /// of the protocols.
+#[inline]
 fn header_ok(d: &TxDescriptor, kind: Kind) -> bool {
     let l2 = usize::from(d.control.l2_len());
     let l3 = usize::from(d.control.l3_len());
@@ -101,6 +103,7 @@ fn header_ok(d: &TxDescriptor, kind: Kind) -> bool {
     }
 }
 
+#[inline]
 fn lengths_ok(d: &TxDescriptor, fragments: usize) -> bool {
     let (f0, f1) = (d.lengths.frag0_len(), d.lengths.frag1_len());
     let payload = d.burst.payload_len();

@@ -86,39 +86,57 @@ impl Nanos {
     }
 }
 
+const NANOS_PER_SECOND: u32 = 1_000_000_000;
+
 /// Frequency of the device's clock in Hz; never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TickRate(u32);
+pub struct TickRate {
+    hz: u32,
+    /// Nanoseconds of a tick if they are whole, else 0: spares divisions.
+    whole_nanos: u32,
+}
 
 impl TickRate {
     /// A frequency, or `None` for 0 Hz.
     pub const fn new(hz: u32) -> Option<TickRate> {
-        if hz == 0 { None } else { Some(TickRate(hz)) }
+        if hz == 0 {
+            return None;
+        }
+        let whole = NANOS_PER_SECOND.is_multiple_of(hz);
+        Some(TickRate {
+            hz,
+            whole_nanos: if whole { NANOS_PER_SECOND / hz } else { 0 },
+        })
     }
 
     /// Ticks per second.
     pub const fn hz(self) -> u32 {
-        self.0
+        self.hz
     }
 
     /// Ticks as nanoseconds, rounded down.
+    #[inline]
     pub const fn to_nanos(self, t: Ticks) -> Nanos {
-        Nanos(scale(t.0, 1_000_000_000, self.0 as u64, 0))
+        if self.whole_nanos != 0 {
+            return Nanos(t.0.saturating_mul(self.whole_nanos as u64));
+        }
+        Nanos(scale(t.0, 1_000_000_000, self.hz as u64, 0))
     }
 
     /// Nanoseconds as ticks, rounded down.
     pub const fn to_ticks(self, t: Nanos) -> Ticks {
-        Ticks(scale(t.0, self.0 as u64, 1_000_000_000, 0))
+        Ticks(scale(t.0, self.hz as u64, 1_000_000_000, 0))
     }
 
     /// Nanoseconds as ticks, rounded up: a timer set to the result never fires
     /// early.
     pub const fn to_ticks_ceil(self, t: Nanos) -> Ticks {
-        Ticks(scale(t.0, self.0 as u64, 1_000_000_000, 1_000_000_000 - 1))
+        Ticks(scale(t.0, self.hz as u64, 1_000_000_000, 1_000_000_000 - 1))
     }
 }
 
 /// `(value * mul + bias) / div`, saturating at `u64::MAX`.
+#[inline]
 const fn scale(value: u64, mul: u64, div: u64, bias: u64) -> u64 {
     // Wholes and rest apart: 64 bits hold either product, as `mul` and `div` have
     // at most 32 and one of them is 10^9.

@@ -24,35 +24,15 @@ pub(crate) struct InNic {
     pub segments: u32,
     /// Bytes by the measure of small queues.
     pub truesize: u32,
-    chunks: [ChunkId; FRAGMENTS_MAX],
-    chunk_count: u8,
-}
-
-impl InNic {
-    pub fn new(
-        owner: Option<(u32, u32)>,
-        range: (u64, u64),
-        mss: u32,
-        segments: u32,
-        truesize: u32,
-    ) -> InNic {
-        InNic {
-            owner,
-            start: range.0,
-            end: range.1,
-            mss,
-            segments,
-            truesize,
-            chunks: [ChunkId(0); FRAGMENTS_MAX],
-            chunk_count: 0,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     generation: u32,
     burst: Option<InNic>,
+    /// Chunks that the burst points into; the first `chunk_count` count.
+    chunks: [ChunkId; FRAGMENTS_MAX],
+    chunk_count: u8,
 }
 
 /// The slab.
@@ -73,18 +53,15 @@ impl BurstTable {
     pub fn insert<P: ChunkPool>(
         &mut self,
         pool: &mut P,
-        mut burst: InNic,
+        burst: InNic,
         fragments: &[ChunkRef],
     ) -> (u64, u32) {
-        for f in fragments.iter().take(FRAGMENTS_MAX) {
-            pool.retain(f.chunk);
-            burst.chunks[usize::from(burst.chunk_count)] = f.chunk;
-            burst.chunk_count += 1;
-        }
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
                 generation: 0,
                 burst: None,
+                chunks: [ChunkId(0); FRAGMENTS_MAX],
+                chunk_count: 0,
             });
             // Room to free them all: a completion allocates nothing.
             self.free.reserve(self.slots.capacity());
@@ -93,6 +70,12 @@ impl BurstTable {
         debug_assert_ne!(index, NO_BURST);
         let slot = &mut self.slots[index as usize];
         slot.burst = Some(burst);
+        slot.chunk_count = 0;
+        for (place, f) in slot.chunks.iter_mut().zip(fragments) {
+            pool.retain(f.chunk);
+            *place = f.chunk;
+            slot.chunk_count += 1;
+        }
         (u64::from(slot.generation) << 32 | u64::from(index), index)
     }
 
@@ -105,9 +88,12 @@ impl BurstTable {
         }
         let burst = slot.burst.take()?;
         // Never all ones, so that no token is TOKEN_NONE.
-        slot.generation = (slot.generation + 1) % (u32::MAX - 1);
+        slot.generation += 1;
+        if slot.generation == u32::MAX - 1 {
+            slot.generation = 0;
+        }
         self.free.push(index);
-        for chunk in &burst.chunks[..usize::from(burst.chunk_count)] {
+        for chunk in slot.chunks.iter().take(usize::from(slot.chunk_count)) {
             pool.release(*chunk);
         }
         Some((index, burst))
@@ -124,7 +110,14 @@ mod tests {
         let mut pool = HeapPool::new(16_384, 2);
         let chunk = pool.allocate().unwrap();
         let mut t = BurstTable::default();
-        let b = InNic::new(Some((1, 0)), (1, 101), 100, 1, 420);
+        let b = InNic {
+            owner: Some((1, 0)),
+            start: 1,
+            end: 101,
+            mss: 100,
+            segments: 1,
+            truesize: 420,
+        };
         let f = [ChunkRef {
             chunk,
             offset: 0,

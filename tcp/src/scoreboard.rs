@@ -44,12 +44,32 @@ impl Sent {
         self.burst != NO_BURST
     }
 
+    #[inline]
     fn segments(&self, mss: u32) -> u32 {
         segments(self.end - self.start, mss)
+    }
+
+    /// Cuts off and answers what lies before `seq`, which lies within: the first
+    /// `cut` of the range's `held` segments.
+    #[inline]
+    fn cut_front(&mut self, seq: u64, cut: u32, held: u32) -> Sent {
+        let mut head = Sent {
+            end: seq,
+            burst_end: false,
+            ..*self
+        };
+        if !self.in_nic() {
+            let (cut, of) = (u64::from(cut), u64::from(held) - 1);
+            head.last = interpolate(self.first, self.last, cut - 1, of);
+            self.first = interpolate(self.first, self.last, cut.min(of), of);
+        }
+        self.start = seq;
+        head
     }
 }
 
 /// Segments of `bytes` bytes.
+#[inline]
 pub(crate) fn segments(bytes: u64, mss: u32) -> u32 {
     (bytes.div_ceil(u64::from(mss))) as u32
 }
@@ -65,6 +85,14 @@ pub(crate) struct Departure {
 }
 
 impl Departure {
+    /// Departures of its first and last segment.
+    fn whole(&self) -> (Nanos, Nanos) {
+        if self.end - self.start <= u64::from(self.mss) {
+            return (self.last, self.last);
+        }
+        (self.first, self.first.max(self.last))
+    }
+
     /// When the segment that holds the byte at `seq` departed: first plus its
     /// share of the time to the last.
     pub fn at(&self, seq: u64) -> Nanos {
@@ -75,6 +103,7 @@ impl Departure {
     }
 }
 
+#[inline]
 fn interpolate(first: Nanos, last: Nanos, i: u64, of: u64) -> Nanos {
     if of == 0 {
         return last;
@@ -82,9 +111,15 @@ fn interpolate(first: Nanos, last: Nanos, i: u64, of: u64) -> Nanos {
     let span = last.since(first).0;
     let share = match span.checked_mul(i) {
         Some(product) => product / of,
-        None => (u128::from(span) * u128::from(i) / u128::from(of)) as u64,
+        None => wide_share(span, i, of),
     };
     first + Nanos(share)
+}
+
+#[cold]
+#[inline(never)]
+fn wide_share(span: u64, i: u64, of: u64) -> u64 {
+    (u128::from(span) * u128::from(i) / u128::from(of)) as u64
 }
 
 /// Segment counters.
@@ -100,6 +135,44 @@ impl Counts {
     /// Segments that are thought to be in the network.
     pub fn in_flight(&self) -> u32 {
         (self.out + self.retransmitted).saturating_sub(self.sacked + self.lost)
+    }
+
+    /// Whether all is simply out: nothing sacked, lost or sent again.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.sacked | self.lost | self.retransmitted == 0
+    }
+
+    /// `n` segments of a range more.
+    #[inline]
+    fn add(&mut self, r: &Sent, n: u32) {
+        self.out += n;
+        // Nearly every range is none of these.
+        if r.sacked || r.lost || r.retransmitted {
+            self.change_marked(r, |counter| *counter += n);
+        }
+    }
+
+    /// `n` segments of a range less.
+    #[inline]
+    fn sub(&mut self, r: &Sent, n: u32) {
+        self.out -= n;
+        if r.sacked || r.lost || r.retransmitted {
+            self.change_marked(r, |counter| *counter -= n);
+        }
+    }
+
+    #[cold]
+    fn change_marked(&mut self, r: &Sent, change: impl Fn(&mut u32)) {
+        for (on, counter) in [
+            (r.sacked, &mut self.sacked),
+            (r.lost, &mut self.lost),
+            (r.retransmitted, &mut self.retransmitted),
+        ] {
+            if on {
+                change(counter);
+            }
+        }
     }
 }
 
@@ -197,15 +270,18 @@ impl Scoreboard {
 
     /// `burst` left the NIC: its ranges get their departures.
     pub fn complete(&mut self, burst: u32, d: &Departure) {
-        let from = self.index(d.start);
+        let from = self.index_by_size(d.start);
         for r in self.ranges.range_mut(from..) {
             if r.start >= d.end {
                 break;
             }
             if r.burst == burst {
                 r.burst = NO_BURST;
-                r.first = d.at(r.start);
-                r.last = d.at(r.end - 1);
+                (r.first, r.last) = if (r.start, r.end) == (d.start, d.end) {
+                    d.whole()
+                } else {
+                    (d.at(r.start), d.at(r.end - 1))
+                };
             }
         }
     }
@@ -224,22 +300,27 @@ impl Scoreboard {
         }
     }
 
-    /// Everything before `una` is acknowledged; `each` sees what goes.
-    pub fn acknowledge(&mut self, una: u64, mut each: impl FnMut(&Sent)) {
-        while let Some(r) = self.ranges.front().copied() {
+    /// Everything before `una` is acknowledged; `each` sees what goes, and its
+    /// segments.
+    #[inline]
+    pub fn acknowledge(&mut self, una: u64, mut each: impl FnMut(&Sent, u32)) {
+        let mss = self.mss;
+        while let Some(r) = self.ranges.front_mut() {
             if r.start >= una {
                 break;
             }
-            self.count(&r, false);
+            let held = r.segments(mss);
             if r.end > una {
-                let (head, tail) = self.cut(&r, una);
-                self.count(&tail, true);
-                self.ranges[0] = tail;
-                each(&head);
+                let cut = segments(una - r.start, mss);
+                let head = r.cut_front(una, cut, held);
+                self.counts.add(r, r.segments(mss));
+                self.counts.sub(&head, held);
+                each(&head, cut);
                 break;
             }
+            self.counts.sub(r, held);
+            each(r, held);
             self.ranges.pop_front();
-            each(&r);
         }
     }
 
@@ -333,6 +414,19 @@ impl Scoreboard {
         self.ranges.partition_point(|r| r.end <= seq)
     }
 
+    /// The same for what is likely a burst among others of one size, the last one's.
+    #[inline]
+    fn index_by_size(&self, seq: u64) -> usize {
+        let last = self.ranges.back();
+        let guess = last
+            .and_then(|l| l.end.checked_sub(seq + 1)?.checked_div(l.end - l.start))
+            .and_then(|behind| (self.ranges.len() as u64).checked_sub(behind + 1));
+        match guess {
+            Some(i) if self.get(i as usize).is_some_and(|r| r.start == seq) => i as usize,
+            _ => self.index(seq),
+        }
+    }
+
     /// Makes `seq` a boundary of ranges, if it lies within one.
     fn split(&mut self, seq: u64) {
         let i = self.index(seq);
@@ -343,27 +437,13 @@ impl Scoreboard {
             return;
         }
         self.count(&r, false);
-        let (head, tail) = self.cut(&r, seq);
+        let mut tail = r;
+        let cut = segments(seq - r.start, self.mss);
+        let head = tail.cut_front(seq, cut, r.segments(self.mss));
         self.count(&head, true);
         self.count(&tail, true);
         self.ranges[i] = head;
         self.ranges.insert(i + 1, tail);
-    }
-
-    /// The parts of a range before and from `seq` on, which lies within it.
-    fn cut(&self, r: &Sent, seq: u64) -> (Sent, Sent) {
-        let mss = u64::from(self.mss);
-        let of = (r.end - r.start - 1) / mss;
-        let cut = (seq - r.start).div_ceil(mss);
-        let (mut head, mut tail) = (*r, *r);
-        head.end = seq;
-        head.burst_end = false;
-        tail.start = seq;
-        if !r.in_nic() {
-            head.last = interpolate(r.first, r.last, cut - 1, of);
-            tail.first = interpolate(r.first, r.last, cut.min(of), of);
-        }
-        (head, tail)
     }
 
     /// Joins sacked neighbours of the sacked range `i`; answers its new index.
@@ -409,22 +489,10 @@ impl Scoreboard {
     #[inline]
     fn count(&mut self, r: &Sent, add: bool) {
         let n = r.segments(self.mss);
-        let c = &mut self.counts;
-        let change = |counter: &mut u32| {
-            *counter = if add { *counter + n } else { *counter - n };
-        };
-        change(&mut c.out);
-        // Nearly every range is none of these.
-        if r.sacked || r.lost || r.retransmitted {
-            for (on, counter) in [
-                (r.sacked, &mut c.sacked),
-                (r.lost, &mut c.lost),
-                (r.retransmitted, &mut c.retransmitted),
-            ] {
-                if on {
-                    change(counter);
-                }
-            }
+        if add {
+            self.counts.add(r, n);
+        } else {
+            self.counts.sub(r, n);
         }
     }
 
@@ -442,138 +510,5 @@ impl Scoreboard {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const MSS: u32 = 100;
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Push(u64),
-        Ack(u64),
-        Sack(u64, u64),
-        Lose(usize),
-        Retransmit,
-        Complete,
-    }
-
-    fn step() -> impl Strategy<Value = Step> {
-        prop_oneof![
-            (1u64..2000).prop_map(Step::Push),
-            (0u64..1500).prop_map(Step::Ack),
-            (0u64..5000, 1u64..900).prop_map(|(a, n)| Step::Sack(a, n)),
-            (0usize..20).prop_map(Step::Lose),
-            Just(Step::Retransmit),
-            Just(Step::Complete),
-        ]
-    }
-
-    /// What each sequence number's fate is, kept byte by byte.
-    #[derive(Default)]
-    struct Bytes {
-        una: u64,
-        sacked: Vec<bool>,
-    }
-
-    proptest! {
-        #[test]
-        fn ranges_cover_what_is_out_and_counters_agree(steps in proptest::collection::vec(step(), 1..60)) {
-            let mut b = Scoreboard::new(MSS);
-            let mut model = Bytes::default();
-            let mut burst = 0;
-            let mut in_nic: Vec<(u32, u64, u64)> = Vec::new();
-            let mut now = Nanos(0);
-            for s in steps {
-                now += Nanos(1000);
-                let nxt = model.sacked.len() as u64;
-                match s {
-                    Step::Push(n) => {
-                        b.push(nxt, nxt + n, burst, now);
-                        in_nic.push((burst, nxt, nxt + n));
-                        burst += 1;
-                        model.sacked.extend((0..n).map(|_| false));
-                    }
-                    Step::Ack(n) => {
-                        let una = (model.una + n).min(nxt);
-                        let mut seen = 0;
-                        b.acknowledge(una, |r| seen += r.end - r.start);
-                        prop_assert_eq!(seen, una - model.una);
-                        model.una = una;
-                    }
-                    Step::Sack(at, n) => {
-                        let start = (model.una + at).min(nxt);
-                        let end = (start + n).min(nxt);
-                        let news = (start..end).filter(|i| !model.sacked[*i as usize]).count() as u64;
-                        let mut seen = 0;
-                        b.sack(start, end, |r| seen += r.end - r.start);
-                        prop_assert_eq!(seen, news);
-                        for i in start..end {
-                            model.sacked[i as usize] = true;
-                        }
-                    }
-                    Step::Lose(i) => {
-                        if b.get(i).is_some_and(|r| !r.sacked && !r.in_nic()) {
-                            b.mark_lost(i);
-                        }
-                    }
-                    Step::Retransmit => {
-                        if let Some(r) = b.next_lost().copied() {
-                            let end = r.end.min(r.start + 3 * u64::from(MSS));
-                            b.retransmit(r.start, end, burst, now);
-                            in_nic.push((burst, r.start, end));
-                            burst += 1;
-                        }
-                    }
-                    Step::Complete => {
-                        if !in_nic.is_empty() {
-                            let (id, start, end) = in_nic.remove(0);
-                            b.complete(id, &Departure { start, end, mss: MSS, first: now, last: now + Nanos(50) });
-                            prop_assert!(b.ranges().all(|r| r.burst != id));
-                        }
-                    }
-                }
-                let mut at = model.una;
-                for r in b.ranges() {
-                    prop_assert_eq!(r.start, at);
-                    prop_assert!(r.end > r.start && r.first <= r.last);
-                    prop_assert!(!(r.sacked && (r.lost || r.retransmitted)));
-                    for i in r.start..r.end {
-                        prop_assert_eq!(r.sacked, model.sacked[i as usize]);
-                    }
-                    at = r.end;
-                }
-                prop_assert_eq!(at, model.sacked.len() as u64);
-                prop_assert_eq!(b.counts(), b.recount());
-            }
-        }
-    }
-
-    #[test]
-    fn a_segment_departs_at_its_share() {
-        let d = Departure {
-            start: 1000,
-            end: 1450,
-            mss: MSS,
-            first: Nanos(100),
-            last: Nanos(500),
-        };
-        let at: Vec<u64> = [1000, 1099, 1100, 1399, 1400, 1449]
-            .iter()
-            .map(|s| d.at(*s).0)
-            .collect();
-        assert_eq!(at, [100, 100, 200, 400, 500, 500]);
-        let mut b = Scoreboard::new(MSS);
-        b.push(1000, 1450, 7, Nanos(1));
-        b.sack(1100, 1200, |_| {});
-        b.complete(7, &d);
-        let times: Vec<_> = b.ranges().map(|r| (r.first.0, r.last.0)).collect();
-        assert_eq!(times, [(100, 100), (200, 200), (300, 500)]);
-        b.sack(1300, 1400, |_| {});
-        let times: Vec<_> = b.ranges().map(|r| (r.first.0, r.last.0)).collect();
-        assert_eq!(
-            times,
-            [(100, 100), (200, 200), (300, 300), (400, 400), (500, 500)]
-        );
-    }
-}
+#[path = "scoreboard_tests.rs"]
+mod tests;

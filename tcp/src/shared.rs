@@ -41,9 +41,21 @@ pub(crate) struct Core<P> {
     /// Flow handles of connections that are gone.
     pub freed_flows: Vec<FlowSlot>,
     pub random: Random,
+    /// Header prediction is off, to compare with.
+    #[cfg(test)]
+    pub unpredicted: bool,
 }
 
 impl<P> Core<P> {
+    /// Whether headers are predicted: always, but in a test that compares.
+    #[inline]
+    pub const fn predicts(&self) -> bool {
+        #[cfg(test)]
+        return !self.unpredicted;
+        #[cfg(not(test))]
+        true
+    }
+
     /// Tunables of a tenant. Connections are only made for tenants that exist.
     pub fn tunables(&self, tenant: TenantId) -> &Tunables {
         &self.tenants[tenant.index()].tunables

@@ -47,6 +47,7 @@ impl MinFilter {
     /// Takes a sample and gives the minimum. A value of 0 counts as 1: zero
     /// would stay for ever. A `time` before that of the samples counts as equal
     /// to it.
+    #[inline]
     pub fn update(&mut self, time: u64, value: u64) -> u64 {
         let new = Sample {
             time,
@@ -54,10 +55,10 @@ impl MinFilter {
         };
         let window = self.window;
         let age = |s: &Sample| time.saturating_sub(s.time);
-        let mut s = match self.slots {
+        let s = match &mut self.slots {
             Some(s) if new.value > s[0].value && age(&s[2]) <= window => s,
-            _ => {
-                self.slots = Some([new; 3]);
+            slots => {
+                *slots = Some([new; 3]);
                 return new.value;
             }
         };
@@ -69,9 +70,9 @@ impl MinFilter {
         }
         let age0 = age(&s[0]);
         if age0 > window {
-            s = [s[1], s[2], new];
+            *s = [s[1], s[2], new];
             if age(&s[0]) > window {
-                s = [s[1], s[2], new];
+                *s = [s[1], s[2], new];
             }
         } else if s[1].time == s[0].time && age0 > window / 4 {
             s[1] = new;
@@ -79,7 +80,6 @@ impl MinFilter {
         } else if s[2].time == s[1].time && age0 > window / 2 {
             s[2] = new;
         }
-        self.slots = Some(s);
         s[0].value
     }
 }

@@ -30,20 +30,35 @@ const SCALE: u128 = 1_000_000 / 100 * 8;
 /// smoothed round-trip time, with headroom to let the window grow (the larger
 /// one below half of `ssthresh`). Without a sample of the round-trip time the
 /// division is left out, and the rate is very large. Saturates.
+#[inline]
 pub fn pacing_rate(p: &PacingInput) -> u64 {
     let ratio = if p.cwnd < p.ssthresh / 2 {
         p.ss_ratio
     } else {
         p.ca_ratio
     };
+    let segments = p.cwnd.max(p.packets_out);
+    if let Some(rate) = narrow_rate(p.mss, segments, ratio, p.srtt8_us) {
+        return rate.min(p.max);
+    }
     let product = u128::from(p.mss)
-        .saturating_mul(u128::from(p.cwnd.max(p.packets_out)))
+        .saturating_mul(u128::from(segments))
         .saturating_mul(u128::from(ratio))
         .saturating_mul(SCALE);
     let rate = product
         .checked_div(u128::from(p.srtt8_us))
         .unwrap_or(product);
     u64::try_from(rate).unwrap_or(u64::MAX).min(p.max)
+}
+
+/// The rate where 64 bits hold all products, which is nearly always.
+#[inline]
+fn narrow_rate(mss: u64, segments: u64, ratio: u64, srtt8_us: u64) -> Option<u64> {
+    let product = mss
+        .checked_mul(segments)?
+        .checked_mul(ratio)?
+        .checked_mul(SCALE as u64)?;
+    product.checked_div(srtt8_us)
 }
 
 /// Data segments that leave unpaced at the start of a connection, less one: the
@@ -207,6 +222,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn narrow_and_wide_products_give_one_rate(
+            bits in (0u32..40, 0u32..40, 0u32..20, 0u32..40), raw: [u64; 4],
+        ) {
+            let cut = |i: usize, b: u32| raw[i] >> (63 - b);
+            let (mss, cwnd, ratio, srtt8) =
+                (cut(0, bits.0), cut(1, bits.1), cut(2, bits.2), cut(3, bits.3).max(1));
+            let wide = u128::from(mss) * u128::from(cwnd) * u128::from(ratio) * SCALE
+                / u128::from(srtt8);
+            let p = PacingInput {
+                mss, cwnd, packets_out: 0, ssthresh: 0, srtt8_us: srtt8,
+                ss_ratio: 0, ca_ratio: ratio, max: u64::MAX,
+            };
+            prop_assert_eq!(pacing_rate(&p), u64::try_from(wide).unwrap_or(u64::MAX));
+        }
+
         #[test]
         fn rate_is_bounded_and_monotone(
             mss: u64, cwnd: u64, out: u64, ssthresh: u64, srtt8: u64, ss: u64, ca: u64, max: u64,

@@ -42,6 +42,7 @@ impl RttEstimator {
 
     /// Takes a sample. `round_end`: it is the first one of data sent after the
     /// last sample that was a round's end.
+    #[inline]
     pub fn sample(&mut self, rtt_us: u64, round_end: bool) {
         let rtt = rtt_us.min(SAMPLE_MAX);
         if self.srtt8 == 0 {
@@ -98,6 +99,7 @@ impl RttEstimator {
 
     /// The retransmission time-out in µs before back-off; `None` before the
     /// first sample.
+    #[inline]
     pub fn rto_us(&self) -> Option<u64> {
         (self.srtt8 != 0).then(|| (self.srtt8 / 8 + self.rttvar4).min(self.rto_max))
     }
@@ -105,7 +107,11 @@ impl RttEstimator {
 
 /// A time-out after `retries` retransmissions: doubled by each, at most
 /// `rto_max_us`.
+#[inline]
 pub fn backoff(rto_us: u64, retries: u32, rto_max_us: u64) -> u64 {
+    if retries == 0 {
+        return rto_us.min(rto_max_us);
+    }
     let doubled = u128::from(rto_us) << retries.min(64);
     u64::try_from(doubled).unwrap_or(u64::MAX).min(rto_max_us)
 }

@@ -39,6 +39,7 @@ pub struct Autosize {
 
 /// Segments of a burst: at least 1, at most `max_segs`. Falls with `min_rtt`,
 /// rises with the rate.
+#[inline]
 pub fn autosize(a: &Autosize) -> u64 {
     let mut bytes = a.pacing_rate.checked_shr(a.shift).unwrap_or(0);
     if let (Some(rtt), Some(log)) = (a.min_rtt_us, a.rtt_log) {
@@ -54,6 +55,7 @@ pub fn autosize(a: &Autosize) -> u64 {
 /// Segments that the congestion window lets go as one burst: what is left of
 /// it, but never more than half of it, so that at least two bursts are in
 /// flight. 0 when it is full.
+#[inline]
 pub fn cwnd_quota(cwnd: u64, in_flight: u64) -> u64 {
     (cwnd / 2).max(1).min(cwnd.saturating_sub(in_flight))
 }
@@ -77,6 +79,7 @@ pub struct Split {
 }
 
 /// Bytes of the buffer that go now, at most `len`.
+#[inline]
 pub fn split_point(s: &Split) -> u64 {
     let mss = s.mss.max(1);
     let most = s.segs.saturating_mul(mss);
@@ -149,15 +152,17 @@ const NS_PER_EIGHTH_US: i128 = 125;
 const DEFER_MSS_MAX: u64 = 3;
 
 /// Whether a burst of more than one segment had better wait.
+#[inline]
 pub fn should_defer(d: &DeferInput) -> Deferral {
     let send_now = Deferral::default();
-    let now = i128::from(d.now_ns);
-    if d.in_recovery || now - i128::from(d.wstamp_ns) > NS_PER_MS {
-        return send_now;
-    }
+    // First what nearly every burst passes by.
     let congestion = d.cwnd.saturating_sub(d.in_flight).saturating_mul(d.mss);
     let limit = d.wnd_left.min(congestion);
     if limit >= d.segs.saturating_mul(d.mss) || (!d.tail && limit >= d.len) {
+        return send_now;
+    }
+    let now = i128::from(d.now_ns);
+    if d.in_recovery || now - i128::from(d.wstamp_ns) > NS_PER_MS {
         return send_now;
     }
     let enough = match d

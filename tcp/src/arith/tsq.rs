@@ -29,6 +29,7 @@ const DELAY_SHIFT: u32 = 19;
 
 /// Bytes that may be outstanding: two bursts or a share of a second, whichever
 /// is more, but at most the cap. Saturates.
+#[inline]
 pub fn limit(l: &LimitInput) -> u64 {
     let share = l.pacing_rate.checked_shr(l.shift).unwrap_or(0);
     let limit = l.truesize.saturating_mul(2).max(share).min(l.cap);
@@ -37,6 +38,7 @@ pub fn limit(l: &LimitInput) -> u64 {
     limit.saturating_add(u64::try_from(delay).unwrap_or(u64::MAX))
 }
 
+#[inline]
 fn shl_saturating(value: u64, by: u32) -> u64 {
     if value == 0 || by <= value.leading_zeros() {
         value.checked_shl(by).unwrap_or(0)
@@ -59,6 +61,7 @@ pub struct Gate {
 /// the flow always sends: completions may be late, and nothing else would start
 /// it again); `outstanding_again` is the count read after the mark was set, as a
 /// completion may have come in between.
+#[inline]
 pub fn gate(outstanding: u64, limit: u64, rtx_queue: u64, outstanding_again: u64) -> Gate {
     if outstanding <= limit || rtx_queue <= 1 {
         return Gate::default();

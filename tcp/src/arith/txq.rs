@@ -126,6 +126,7 @@ impl CachedQueue {
 
     /// The cached queue; `None` when there is none, or when it is older than
     /// `reselection_ms` (0: never too old) and has to be looked up again.
+    #[inline]
     pub fn get(&self, now_ms: u32, reselection_ms: u32) -> Option<u16> {
         let stale = reselection_ms != 0 && later(now_ms, self.stamp_ms, reselection_ms);
         self.queue.filter(|_| !stale)
@@ -140,6 +141,7 @@ impl CachedQueue {
     /// `ooo_okay` says that a move cannot reorder, or it is not below
     /// `real_queues` (0 counts as 1); then `choose` is asked, and its answer
     /// cached. The result is below `real_queues`.
+    #[inline]
     pub fn pick(
         &mut self,
         now_ms: u32,
@@ -178,6 +180,7 @@ impl CachedQueue {
 /// Whether a TCP flow may move to another queue without reordering: less than
 /// one small packet of it lies below TCP, or nothing waits for an
 /// acknowledgement. `outstanding` carries the bias of 1.
+#[inline]
 pub fn tcp_ooo_okay(outstanding: u64, one_packet_truesize: u64, rtx_empty: bool) -> bool {
     rtx_empty || outstanding.saturating_sub(1) < one_packet_truesize
 }

@@ -29,6 +29,7 @@ pub(super) struct HyStart {
 
 impl HyStart {
     /// A sample; answers whether slow start is over.
+    #[inline]
     pub fn on_rtt(&mut self, rtt: Nanos, una: u64, nxt: u64) -> bool {
         if una >= self.window_end {
             self.window_end = nxt;

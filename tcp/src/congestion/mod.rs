@@ -110,6 +110,7 @@ impl Congestion {
     }
 
     /// A sample of the round-trip time.
+    #[inline]
     pub fn on_rtt(&mut self, rtt: Nanos, una: u64, nxt: u64) {
         if self.in_slow_start()
             && let Some(h) = &mut self.hystart

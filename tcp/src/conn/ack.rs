@@ -137,7 +137,7 @@ impl Conn {
         }
     }
 
-    fn take_cumulative<P: ChunkPool>(
+    pub(super) fn take_cumulative<P: ChunkPool>(
         &mut self,
         core: &mut Core<P>,
         arrival: Nanos,
@@ -148,10 +148,8 @@ impl Conn {
         let mss = self.tx.mss;
         let before = self.tx.una;
         let Conn { tx, rec, .. } = self;
-        tx.board.acknowledge(ack, |s| {
-            let n = segments(s.end - s.start, mss);
-            rec.deliver(d, s, n, arrival, min_rtt);
-        });
+        tx.board
+            .acknowledge(ack, |s, n| rec.deliver(d, s, n, arrival, min_rtt));
         tx.wnd = (tx.una + tx.wnd).saturating_sub(ack);
         tx.una = ack;
         tx.buffer.acknowledge(&mut core.pool, ack);
@@ -181,7 +179,7 @@ impl Conn {
         tx.una + tx.wnd != edge
     }
 
-    fn take_rtt<P>(&mut self, core: &Core<P>, now: Nanos, d: &Delivered) {
+    pub(super) fn take_rtt<P>(&mut self, core: &Core<P>, now: Nanos, d: &Delivered) {
         let Some(rtt) = d.rtt else { return };
         let rtt = rtt.max(Nanos(1));
         let round_end = self.tx.una > self.rtt_round;
@@ -199,8 +197,12 @@ impl Conn {
     }
 
     /// Tells a writer that was cut short when a third of the buffer is free.
-    fn offer_write<P>(&mut self, core: &Core<P>) {
-        if self.app.wants_write && self.write_room(core) >= self.write_limit(core) / 3 {
+    pub(super) fn offer_write<P>(&mut self, core: &Core<P>) {
+        if !self.app.wants_write {
+            return;
+        }
+        let limit = self.write_limit(core);
+        if limit.saturating_sub(self.tx.buffer.len()) >= limit / 3 {
             self.app.wants_write = false;
             self.tell(crate::event::WRITABLE);
         }

@@ -42,6 +42,7 @@ impl Conn {
     }
 
     /// Takes in a segment.
+    #[inline(always)]
     pub fn on_segment<P: ChunkPool>(
         &mut self,
         core: &mut Core<P>,
@@ -52,6 +53,20 @@ impl Conn {
             c.segments_in += 1;
         }
         self.heard_at = now;
+        if let Some(ack) = self.predicted(s).filter(|_| core.predicts()) {
+            self.on_predicted(core, now, s, ack);
+            return Reply::Nothing;
+        }
+        self.on_unpredicted(core, now, s)
+    }
+
+    #[inline(never)]
+    fn on_unpredicted<P: ChunkPool>(
+        &mut self,
+        core: &mut Core<P>,
+        now: Nanos,
+        s: &Incoming<'_>,
+    ) -> Reply {
         match self.state {
             State::Closed => Reply::Reset,
             State::SynSent => self.in_syn_sent(core, now, s),
@@ -217,7 +232,7 @@ impl Conn {
     }
 
     /// RFC 7323, 4.3: remembers the timestamp of what the last ACK waits for.
-    fn take_timestamp(&mut self, now: Nanos, h: &Header, seq: i64) {
+    pub(super) fn take_timestamp(&mut self, now: Nanos, h: &Header, seq: i64) {
         if let Some((value, _)) = h.options.timestamp
             && self.agreed.timestamps
             && seq <= self.rx.acked as i64

@@ -6,7 +6,8 @@
 //! | `state` | states of RFC 9293 and why a connection ended |
 //! | `open` | opening, options of SYNs |
 //! | `input` | a segment arrives |
-//! | `ack` | its acknowledgement: scoreboard, RTT, window growth |
+//! | `predict` | the acknowledgement that a bulk sender expects, in short |
+//! | `ack` | any acknowledgement: scoreboard, RTT, window growth |
 //! | `recovery` | RACK-TLP, fast recovery, time-outs, undo |
 //! | `receive` | its data: reassembly, delayed ACK, window |
 //! | `output` | the transmit path: sizing, gate, queue, post |
@@ -21,6 +22,7 @@ mod ack;
 mod input;
 mod open;
 mod output;
+mod predict;
 mod receive;
 mod recovery;
 mod segment;

@@ -134,6 +134,15 @@ impl Recovery {
         matches!(self.phase, Phase::Recovery | Phase::Loss)
     }
 
+    /// Whether an acknowledgement of new data can neither begin nor end anything.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.phase == Phase::Open
+            && self.dup_acks == 0
+            && self.probe.is_none()
+            && self.undo.is_none_or(|u| u.retransmissions != Some(0))
+    }
+
     /// Whether PRR governs the window.
     fn reducing(&self) -> bool {
         matches!(self.phase, Phase::Recovery | Phase::Reduction)
@@ -169,6 +178,7 @@ impl Recovery {
 
     /// Takes in a range that was delivered at `arrival` (RFC 8985, 6.2, steps 1
     /// to 3).
+    #[inline]
     pub fn deliver(
         &mut self,
         d: &mut Delivered,
@@ -333,16 +343,23 @@ impl Conn {
             if d.segments > 0 || newly_lost {
                 self.reduce(d.segments, newly_lost, advanced);
             }
-        } else if d.segments > 0 && advanced && !ece {
-            let limited = self.is_cwnd_limited();
+        } else if advanced && !ece {
+            self.grow_window(now, d);
+        }
+        self.update_rate(core);
+    }
+
+    /// Congestion control takes in what an acknowledgement delivered.
+    #[inline]
+    pub(super) fn grow_window(&mut self, now: Nanos, d: &Delivered) {
+        if d.segments > 0 && self.is_cwnd_limited() {
             self.cc.on_ack(&AckInfo {
                 now,
                 acked: d.segments,
                 srtt: self.srtt(),
-                cwnd_limited: limited,
+                cwnd_limited: true,
             });
         }
-        self.update_rate(core);
     }
 
     fn reduce(&mut self, newly: u32, lost: bool, advanced: bool) {

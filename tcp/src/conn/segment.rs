@@ -108,10 +108,14 @@ impl Conn {
         let header = &header[..usize::from(lens.0) + usize::from(lens.1) + usize::from(lens.2)];
 
         let token = if out.tracked {
-            let truesize = payload + TRUESIZE_OVERHEAD;
-            let owner = Some((self.index, self.generation));
-            let range = (out.start, out.start + octets);
-            let burst = InNic::new(owner, range, mss, count, truesize);
+            let burst = InNic {
+                owner: Some((self.index, self.generation)),
+                start: out.start,
+                end: out.start + octets,
+                mss,
+                segments: count,
+                truesize: payload + TRUESIZE_OVERHEAD,
+            };
             core.bursts.insert(&mut core.pool, burst, fragments)
         } else {
             (TOKEN_NONE, crate::scoreboard::NO_BURST)

@@ -66,6 +66,7 @@ fn take(timer: &mut Option<Nanos>, now: Nanos) -> bool {
 
 impl Conn {
     /// The time-out now, back-off included.
+    #[inline]
     pub fn rto_now<P>(&self, core: &Core<P>) -> Nanos {
         let t = core.tunables(self.tenant);
         let initial = if self.rec.syn_retransmitted && self.state.is_synchronized() {
@@ -79,6 +80,7 @@ impl Conn {
     }
 
     /// Starts the time-out anew.
+    #[inline]
     pub fn arm_rto<P>(&mut self, core: &Core<P>, now: Nanos) {
         self.timers.rto = (!self.tx.board.is_empty()).then(|| now + self.rto_now(core));
     }

@@ -9,6 +9,7 @@ use tsonic_types::Nanos;
 
 impl Conn {
     /// Pacing rate from window and round-trip time.
+    #[inline]
     pub fn update_rate<P>(&mut self, core: &Core<P>) {
         let t = core.tunables(self.tenant);
         let max = t.max_pacing_rate.min(self.tx.max_rate);

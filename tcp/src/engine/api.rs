@@ -118,7 +118,7 @@ impl<P: ChunkPool> Engine<P> {
             0 => self.ephemeral(ip, remote).ok_or(Error::TableFull)?,
             port => SocketAddr::new(ip, port),
         };
-        if self.demux.contains_key(&Ends(local, remote)) {
+        if self.demux.contains_key(&Ends::of(local, remote)) {
             return Err(Error::AddressInUse(local));
         }
         let id = self
@@ -385,7 +385,7 @@ impl<P: ChunkPool> Engine<P> {
         let start = self.core.random.below(u32::from(n)) as u16;
         (0..n)
             .map(|i| SocketAddr::new(ip, first + (start + i) % n))
-            .find(|l| !self.demux.contains_key(&Ends(*l, remote)))
+            .find(|l| !self.demux.contains_key(&Ends::of(*l, remote)))
     }
 }
 

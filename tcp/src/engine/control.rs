@@ -231,7 +231,14 @@ impl ControlQueue {
             let token = if fragments.is_empty() {
                 TOKEN_NONE
             } else {
-                let burst = InNic::new(None, (0, 1), 1, 1, 0);
+                let burst = InNic {
+                    owner: None,
+                    start: 0,
+                    end: 1,
+                    mss: 1,
+                    segments: 1,
+                    truesize: 0,
+                };
                 bursts.insert(pool, burst, fragments).0
             };
             let burst = Burst {

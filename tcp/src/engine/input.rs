@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames and completions come in.
 
-use super::{Ends, Engine, conn_at};
+use super::{Ends, Engine, attend, conn_at};
 use crate::bursts::TOKEN_NONE;
 use crate::conn::{Conn, Incoming, Reply};
 use crate::port::{Checksum, ChunkPool, RxMeta, TxCompletion};
@@ -48,9 +48,7 @@ impl<P: ChunkPool> Engine<P> {
             return false;
         };
         match ip.protocol {
-            ip::TCP if self.core.config.interface.owns(ip.dst) => {
-                self.take_tcp(now, eth.src, &ip, packet, meta)
-            }
+            ip::TCP => self.take_tcp(now, eth.src, &ip, packet, meta),
             ip::ICMPV6 if self.take_ndp(now, eth.src, &ip, packet) => true,
             ip::ICMP | ip::ICMPV6 if self.core.config.interface.owns(ip.dst) => {
                 self.take_echo(eth.src, &ip, packet)
@@ -133,16 +131,18 @@ impl<P: ChunkPool> Engine<P> {
         true
     }
 
+    // One caller, and the way of every acknowledgement.
+    #[inline(always)]
     fn take_tcp(&mut self, now: Nanos, src: Mac, ip: &Ip, packet: &[u8], meta: &RxMeta) -> bool {
         if meta.l4_checksum == Checksum::None && !checksum::l4_ok(ip.src, ip.dst, ip::TCP, packet) {
             self.core.counters.bad_checksums += 1;
             return false;
         }
-        let Some((header, payload)) = Header::parse(packet) else {
+        let mut header = Header::default();
+        let Some(payload) = header.read(packet) else {
             return false;
         };
-        let local = SocketAddr::new(ip.dst, header.dst_port);
-        let remote = SocketAddr::new(ip.src, header.src_port);
+        let ends = Ends::new((ip.dst, header.dst_port), (ip.src, header.src_port));
         let arrival = if meta.arrival == Nanos::ZERO || meta.arrival > now {
             now
         } else {
@@ -154,32 +154,52 @@ impl<P: ChunkPool> Engine<P> {
             ecn: ip.ecn,
             arrival,
         };
-        if let Some(index) = self.demux.get(&Ends(local, remote)).copied()
+        if let Some(index) = self.demux.get(&ends).copied()
             && let Some(c) = conn_at(&mut self.slots, index)
         {
             let reply = c.on_segment(&mut self.core, now, &segment);
             if reply == Reply::Reopen {
                 c.finish(crate::conn::CloseReason::Normal);
             }
-            self.enqueue(index);
-            self.settle(index);
+            if attend(c, &mut self.ready, &mut self.events) {
+                self.settle(index);
+            }
             if reply == Reply::Nothing {
                 return true;
             }
         }
+        self.take_unconnected(now, src, ip, &header, payload.len())
+    }
+
+    /// A segment that no connection takes.
+    #[inline(never)]
+    fn take_unconnected(
+        &mut self,
+        now: Nanos,
+        src: Mac,
+        ip: &Ip,
+        header: &Header,
+        payload: usize,
+    ) -> bool {
+        // A connection's own end is ours.
+        if !self.core.config.interface.owns(ip.dst) {
+            return false;
+        }
+        let ends = Ends::new((ip.dst, header.dst_port), (ip.src, header.src_port));
         let flags = header.flags;
         let opens = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
         if opens
-            && !self.demux.contains_key(&Ends(local, remote))
+            && !self.demux.contains_key(&ends)
             && let Some(l) = self.listeners.find(ip.dst, header.dst_port)
         {
-            self.open_passive(now, l, (local, remote), &header);
+            let local = SocketAddr::new(ip.dst, header.dst_port);
+            let remote = SocketAddr::new(ip.src, header.src_port);
+            self.open_passive(now, l, (local, remote), header);
             return true;
         }
         if !flags.has(Flags::RST) {
             let interface = &self.core.config.interface;
-            self.control
-                .reset(interface, src, ip, &header, payload.len());
+            self.control.reset(interface, src, ip, header, payload);
             self.core.counters.resets_out += 1;
         }
         true
@@ -220,7 +240,9 @@ impl<P: ChunkPool> Engine<P> {
     /// The NIC completed a burst.
     pub fn on_tx_completion(&mut self, now: Nanos, c: &TxCompletion) {
         self.control.blocked = false;
-        if let Some(list) = self.waiting.get_mut(c.queue.index()) {
+        if let Some(list) = self.waiting.get_mut(c.queue.index())
+            && !list.is_empty()
+        {
             let mut list = core::mem::take(list);
             for index in list.drain(..) {
                 self.enqueue(index);
@@ -243,7 +265,8 @@ impl<P: ChunkPool> Engine<P> {
             return;
         };
         conn.on_completion(&mut self.core, now, index, &burst, c);
-        self.enqueue(owner);
-        self.settle(owner);
+        if attend(conn, &mut self.ready, &mut self.events) {
+            self.settle(owner);
+        }
     }
 }

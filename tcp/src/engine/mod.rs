@@ -12,6 +12,8 @@ mod control;
 mod input;
 mod listener;
 mod poll;
+#[cfg(test)]
+mod predict_tests;
 
 pub use api::{ConnInfo, Error};
 
@@ -43,20 +45,53 @@ pub struct ConnId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenerId(u32);
 
-/// Our and the peer's address: key of the connection table.
+/// Our and the peer's address, packed: key of the connection table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ends(SocketAddr, SocketAddr);
+struct Ends {
+    /// Both ports, and whether the addresses are of IPv6.
+    ports: u64,
+    /// Both addresses: of IPv6 two words each, of IPv4 all in the first word.
+    addresses: [u64; 4],
+}
+
+/// See [`Ends::ports`].
+const IPV6_ENDS: u64 = 1 << 32;
+
+impl Ends {
+    #[inline(always)]
+    fn new(local: (IpAddr, u16), remote: (IpAddr, u16)) -> Ends {
+        let ports = u64::from(local.1) << 16 | u64::from(remote.1);
+        if let (IpAddr::V4(l), IpAddr::V4(r)) = (local.0, remote.0) {
+            let both = u64::from(l.to_bits()) << 32 | u64::from(r.to_bits());
+            return Ends {
+                ports,
+                addresses: [both, 0, 0, 0],
+            };
+        }
+        let bits = |a: IpAddr| match a {
+            IpAddr::V4(a) => a.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(a) => a.to_bits(),
+        };
+        let (l, r) = (bits(local.0), bits(remote.0));
+        Ends {
+            ports: ports | IPV6_ENDS,
+            addresses: [(l >> 64) as u64, l as u64, (r >> 64) as u64, r as u64],
+        }
+    }
+
+    fn of(local: SocketAddr, remote: SocketAddr) -> Ends {
+        Ends::new((local.ip(), local.port()), (remote.ip(), remote.port()))
+    }
+}
 
 impl Hash for Ends {
+    #[inline]
     fn hash<H: Hasher>(&self, h: &mut H) {
-        h.write_u32(u32::from(self.0.port()) << 16 | u32::from(self.1.port()));
-        for a in [self.0.ip(), self.1.ip()] {
-            match a {
-                IpAddr::V4(a) => h.write_u32(a.to_bits()),
-                IpAddr::V6(a) => {
-                    h.write_u64((a.to_bits() >> 64) as u64);
-                    h.write_u64(a.to_bits() as u64);
-                }
+        h.write_u64(self.ports);
+        h.write_u64(self.addresses[0]);
+        if self.ports & IPV6_ENDS != 0 {
+            for word in &self.addresses[1..] {
+                h.write_u64(*word);
             }
         }
     }
@@ -114,6 +149,8 @@ impl<P: ChunkPool> Engine<P> {
                 },
                 freed_flows: Vec::new(),
                 random: Random(seed),
+                #[cfg(test)]
+                unpredicted: false,
             },
             slots: Vec::new(),
             free: Vec::new(),
@@ -249,7 +286,7 @@ impl<P: ChunkPool> Engine<P> {
         let slot = &mut self.slots[index as usize];
         let generation = slot.generation;
         let c = make(&mut self.core, index, generation);
-        self.demux.insert(Ends(c.local, c.remote), index);
+        self.demux.insert(Ends::of(c.local, c.remote), index);
         slot.conn = Some(Box::new(c));
         Some(ConnId { index, generation })
     }
@@ -305,7 +342,7 @@ impl<P: ChunkPool> Engine<P> {
         c.tx.board.clear();
         if c.linked {
             c.linked = false;
-            self.demux.remove(&Ends(c.local, c.remote));
+            self.demux.remove(&Ends::of(c.local, c.remote));
             if c.time_waiting {
                 self.core.tenants[c.tenant.index()].time_wait -= 1;
             }
@@ -323,6 +360,27 @@ impl<P: ChunkPool> Engine<P> {
     }
 }
 
+/// After a segment or a completion, of connection `c`: the next poll runs it, and
+/// settles it then. Answers whether it must be settled now. Where only timers and
+/// events could change it need not, so a batch costs one settling; no deadline is
+/// missed, as until then [`Engine::next_timer`] says that a poll is due.
+#[inline(always)]
+fn attend(c: &mut Conn, ready: &mut VecDeque<u32>, events: &mut VecDeque<u32>) -> bool {
+    if !c.queued {
+        c.queued = true;
+        ready.push_back(c.index);
+    }
+    if c.state != State::Established || c.listener.is_some() {
+        return true;
+    }
+    if c.app.pending != 0 && !c.app.listed {
+        c.app.listed = true;
+        events.push_back(c.index);
+    }
+    false
+}
+
+#[inline]
 fn conn_at(slots: &mut [Slot], index: u32) -> Option<&mut Conn> {
     slots.get_mut(index as usize)?.conn.as_deref_mut()
 }

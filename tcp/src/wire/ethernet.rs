@@ -49,14 +49,28 @@ pub struct Ethernet {
 
 impl Ethernet {
     /// Header and payload of a frame.
+    #[inline]
     pub fn parse(frame: &[u8]) -> Option<(Ethernet, &[u8])> {
-        let mut dst = [0; 6];
-        let mut src = [0; 6];
-        dst.copy_from_slice(frame.get(0..6)?);
-        src.copy_from_slice(frame.get(6..12)?);
+        let (dst, rest) = frame.split_first_chunk()?;
+        let (src, rest) = rest.split_first_chunk()?;
+        let (ethertype, rest) = rest.split_first_chunk()?;
+        let header = Ethernet {
+            dst: Mac(*dst),
+            src: Mac(*src),
+            vlan: None,
+            ethertype: u16::from_be_bytes(*ethertype),
+        };
+        if header.ethertype == VLAN || header.ethertype == VLAN_S {
+            return header.behind_tags(frame);
+        }
+        Some((header, rest))
+    }
+
+    /// A header whose EtherType is that of a tag, with what lies behind it.
+    fn behind_tags(self, frame: &[u8]) -> Option<(Ethernet, &[u8])> {
         let mut at = 12;
         let mut vlan = None;
-        let mut ethertype = be16(frame, at)?;
+        let mut ethertype = self.ethertype;
         for _ in 0..2 {
             if ethertype != VLAN && ethertype != VLAN_S {
                 break;
@@ -67,10 +81,9 @@ impl Ethernet {
             at += 4;
         }
         let header = Ethernet {
-            dst: Mac(dst),
-            src: Mac(src),
             vlan,
             ethertype,
+            ..self
         };
         Some((header, &frame[at + 2..]))
     }

@@ -37,26 +37,27 @@ pub struct Ip {
 
 /// Header and payload of an IPv4 packet; padding behind it is cut off.
 /// `check` says whether the header checksum must be verified.
+#[inline]
 pub fn parse_v4(b: &[u8], check: bool) -> Option<(Ip, &[u8])> {
-    let first = *b.first()?;
-    let header = usize::from(first & 15) * 4;
-    let total = usize::from(be16(b, 2)?);
-    if first >> 4 != 4 || header < 20 || total < header || b.len() < total {
+    let h: &[u8; 20] = b.first_chunk()?;
+    let header = usize::from(h[0] & 15) * 4;
+    let total = usize::from(u16::from_be_bytes([h[2], h[3]]));
+    if h[0] >> 4 != 4 || header < 20 || total < header || b.len() < total {
         return None;
     }
     // More fragments, or an offset.
-    if be16(b, 6)? & 0x3fff != 0 {
+    if u16::from_be_bytes([h[6], h[7]]) & 0x3fff != 0 {
         return None;
     }
     if check && fold(sum(0, &b[..header])) != 0xffff {
         return None;
     }
     let ip = Ip {
-        src: IpAddr::V4(Ipv4Addr::new(b[12], b[13], b[14], b[15])),
-        dst: IpAddr::V4(Ipv4Addr::new(b[16], b[17], b[18], b[19])),
-        protocol: b[9],
-        ecn: b[1] & 3,
-        ttl: b[8],
+        src: IpAddr::V4(Ipv4Addr::new(h[12], h[13], h[14], h[15])),
+        dst: IpAddr::V4(Ipv4Addr::new(h[16], h[17], h[18], h[19])),
+        protocol: h[9],
+        ecn: h[1] & 3,
+        ttl: h[8],
     };
     Some((ip, &b[header..total]))
 }
@@ -113,19 +114,20 @@ pub const fn header_len(a: &IpAddr) -> usize {
 pub fn emit(ip: &Ip, id: u16, payload: usize, out: &mut [u8]) -> usize {
     match (ip.src, ip.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
-            out[0] = 0x45;
-            out[1] = ip.ecn;
-            put16(out, 2, u16::try_from(20 + payload).unwrap_or(0));
-            put16(out, 4, id);
-            // Don't fragment.
-            put16(out, 6, 0x4000);
-            out[8] = ip.ttl;
-            out[9] = ip.protocol;
-            put16(out, 10, 0);
-            out[12..16].copy_from_slice(&src.octets());
-            out[16..20].copy_from_slice(&dst.octets());
-            let check = !fold(sum(0, &out[..20]));
-            put16(out, 10, check);
+            let total = u16::try_from(20 + payload).unwrap_or(0);
+            // 0x4000: don't fragment.
+            let mut words = [
+                0x4500_0000 | u32::from(ip.ecn) << 16 | u32::from(total),
+                u32::from(id) << 16 | 0x4000,
+                u32::from(ip.ttl) << 24 | u32::from(ip.protocol) << 16,
+                src.to_bits(),
+                dst.to_bits(),
+            ];
+            let sum: u64 = words.iter().map(|w| u64::from(*w)).sum();
+            words[2] |= u32::from(!fold(sum));
+            for (to, w) in out[..20].as_chunks_mut::<4>().0.iter_mut().zip(words) {
+                *to = w.to_be_bytes();
+            }
             20
         }
         (src, dst) => {

@@ -71,7 +71,7 @@ pub struct Options {
 }
 
 /// A TCP header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// Source port.
     pub src_port: u16,
@@ -96,6 +96,7 @@ impl Options {
     }
 
     /// Bytes that [`Header::emit`] needs for them, a multiple of 4.
+    #[inline]
     pub fn emitted_len(&self) -> usize {
         let mut n = 0;
         if self.mss.is_some() {
@@ -115,15 +116,24 @@ impl Options {
         n
     }
 
-    fn parse(mut b: &[u8]) -> Options {
-        let mut o = Options::default();
-        // What nearly every segment begins with (RFC 7323, appendix A).
-        if let [1, 1, 8, 10, body @ ..] = b
-            && body.len() >= 8
-        {
-            o.timestamp = be32(body, 0).zip(be32(body, 4));
-            b = &body[8..];
+    #[inline]
+    fn read(&mut self, b: &[u8]) {
+        let mut rest = b;
+        // What nearly every segment begins with, and many end with (RFC 7323,
+        // appendix A).
+        if let [1, 1, 8, 10, v0, v1, v2, v3, e0, e1, e2, e3, behind @ ..] = b {
+            let value = u32::from_be_bytes([*v0, *v1, *v2, *v3]);
+            let echo = u32::from_be_bytes([*e0, *e1, *e2, *e3]);
+            self.timestamp = Some((value, echo));
+            rest = behind;
         }
+        if !rest.is_empty() {
+            self.read_each(rest);
+        }
+    }
+
+    fn read_each(&mut self, mut b: &[u8]) {
+        let o = self;
         while let [kind, rest @ ..] = b {
             match kind {
                 0 => break,
@@ -158,10 +168,20 @@ impl Options {
             }
             b = &b[len..];
         }
-        o
     }
 
     fn emit(&self, out: &mut [u8]) {
+        if let (Some((value, echo)), Ok(out)) = (
+            self.timestamp,
+            <&mut [u8; TIMESTAMP_BYTES]>::try_from(&mut *out),
+        ) && !self.sack_permitted
+        {
+            // Nothing else has room.
+            out[..4].copy_from_slice(&[1, 1, 8, 10]);
+            out[4..8].copy_from_slice(&value.to_be_bytes());
+            out[8..].copy_from_slice(&echo.to_be_bytes());
+            return;
+        }
         let mut at = 0;
         if let Some(mss) = self.mss {
             out[at..at + 2].copy_from_slice(&[2, 4]);
@@ -201,42 +221,64 @@ impl Options {
 }
 
 impl Header {
-    /// Header and payload of a segment.
-    pub fn parse(b: &[u8]) -> Option<(Header, &[u8])> {
-        let len = usize::from(*b.get(12)? >> 4) * 4;
+    /// Reads a segment into a header that is still as by default; answers the
+    /// payload.
+    #[inline(always)]
+    pub fn read<'b>(&mut self, b: &'b [u8]) -> Option<&'b [u8]> {
+        let h: &[u8; HEADER] = b.first_chunk()?;
+        let len = usize::from(h[12] >> 4) * 4;
         if len < HEADER || b.len() < len {
             return None;
         }
-        let header = Header {
-            src_port: be16(b, 0)?,
-            dst_port: be16(b, 2)?,
-            seq: SeqNum(be32(b, 4)?),
-            ack: SeqNum(be32(b, 8)?),
-            flags: Flags(b[13]),
-            window: be16(b, 14)?,
-            options: Options::parse(&b[HEADER..len]),
-        };
-        Some((header, &b[len..]))
+        self.src_port = u16::from_be_bytes([h[0], h[1]]);
+        self.dst_port = u16::from_be_bytes([h[2], h[3]]);
+        self.seq = SeqNum(u32::from_be_bytes([h[4], h[5], h[6], h[7]]));
+        self.ack = SeqNum(u32::from_be_bytes([h[8], h[9], h[10], h[11]]));
+        self.flags = Flags(h[13]);
+        self.window = u16::from_be_bytes([h[14], h[15]]);
+        self.options.read(&b[HEADER..len]);
+        Some(&b[len..])
+    }
+
+    /// Header and payload of a segment.
+    pub fn parse(b: &[u8]) -> Option<(Header, &[u8])> {
+        let mut header = Header::default();
+        let payload = header.read(b)?;
+        Some((header, payload))
     }
 
     /// Bytes that [`Header::emit`] writes.
+    #[inline]
     pub fn emitted_len(&self) -> usize {
         HEADER + self.options.emitted_len()
     }
 
     /// Writes the header to the start of `out`, checksum field 0; answers its
     /// length.
+    #[inline]
     pub fn emit(&self, out: &mut [u8]) -> usize {
         let len = self.emitted_len();
-        put16(out, 0, self.src_port);
-        put16(out, 2, self.dst_port);
-        put32(out, 4, self.seq.0);
-        put32(out, 8, self.ack.0);
-        out[12] = ((len / 4) as u8) << 4;
-        out[13] = self.flags.0;
-        put16(out, 14, self.window);
-        put32(out, 16, 0);
-        self.options.emit(&mut out[HEADER..len]);
+        let (head, options) = out[..len].split_at_mut(HEADER);
+        let (ports, rest) = head.split_at_mut(4);
+        let (numbers, rest) = rest.split_at_mut(8);
+        put32(
+            ports,
+            0,
+            u32::from(self.src_port) << 16 | u32::from(self.dst_port),
+        );
+        put32(numbers, 0, self.seq.0);
+        put32(numbers, 4, self.ack.0);
+        rest.copy_from_slice(&[
+            ((len / 4) as u8) << 4,
+            self.flags.0,
+            (self.window >> 8) as u8,
+            self.window as u8,
+            0,
+            0,
+            0,
+            0,
+        ]);
+        self.options.emit(options);
         len
     }
 }

@@ -5,7 +5,7 @@
 # A missing tool fails a gate; nothing is skipped.
 #
 #   scripts/test.sh            all gates
-#   scripts/test.sh GATE...    some: tools fmt clippy doc test hdl synth
+#   scripts/test.sh GATE...    some: tools fmt clippy doc test cost hdl synth
 #
 # Artefacts go to ${CARGO_TARGET_DIR:-target}, tools and compiled designs to
 # ${TSONIC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tsonic}.
@@ -13,7 +13,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 gates=("$@")
-[ ${#gates[@]} -gt 0 ] || gates=(tools fmt clippy doc test hdl synth)
+[ ${#gates[@]} -gt 0 ] || gates=(tools fmt clippy doc test cost hdl synth)
 passed=0
 failed=0
 failures=()
@@ -36,7 +36,7 @@ gate() {
     bad=$(sum failed "$log")
     if [ "$status" -eq 0 ]; then
         [ "$good" -gt 0 ] || good=1
-        grep -E '^[a-z0-9_]+: [0-9]+ LUT' "$log"
+        grep -E '^([a-z0-9_]+: [0-9]+ LUT|instructions per )' "$log"
         echo "== $name: $good passed in $((SECONDS - start)) s"
     else
         [ "$bad" -gt 0 ] || bad=1
@@ -67,6 +67,7 @@ for name in "${gates[@]}"; do
         clippy) gate clippy cargo clippy --locked --workspace --all-targets -- -D warnings ;;
         doc) gate doc docs ;;
         test) gate test cargo_tests ;;
+        cost) gate cost scripts/cost.sh ;;
         hdl) gate hdl hdl_tests ;;
         synth) gate synth scripts/synth.sh ;;
         *)

@@ -101,13 +101,15 @@ fn winner_tree() {
 
 #[test]
 fn drr() {
+    let mut first = true;
     lock_step(
         Drr::<5, 3>::default(),
         |b| &mut b.clock,
         20_000,
         4,
-        |b, rng| {
-            b.reset.next = rng.random_bool(0.001);
+        move |b, rng| {
+            b.reset.next = rng.random_bool(0.001) || first;
+            first = false;
             b.clear.next = rng.random_bool(0.001);
             b.clear_queue.next = rng.random_range(0..5u64).into();
             b.quantum_valid.next = rng.random_bool(0.01);

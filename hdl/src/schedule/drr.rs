@@ -63,8 +63,11 @@ pub struct Drr<const N: usize, const QB: usize> {
     first: FirstOne<N, QB>,
     quanta: LutRam<Bits<16>, QB>,
     debts: LutRam<Bits<18>, QB>,
-    current_eligible: Select<N, 1, QB>,
-    offer_eligible: Select<N, 1, QB>,
+    current_hot: DFF<Bits<N>>,
+    candidate_hot: DFF<Bits<N>>,
+    offer_hot: DFF<Bits<N>>,
+    current_eligible: Signal<Local, Bits<N>>,
+    offer_eligible: Signal<Local, Bits<N>>,
     wide_charge: Zext<17, 18>,
     wide_offer: Zext<16, 18>,
     wide_again: Zext<16, 18>,
@@ -80,6 +83,10 @@ pub struct Drr<const N: usize, const QB: usize> {
     serve_current: Signal<Local, bool>,
     move_on: Signal<Local, bool>,
     again: Signal<Local, bool>,
+    alone: Signal<Local, bool>,
+    offer_usable: Signal<Local, bool>,
+    offer_wins: Signal<Local, bool>,
+    current_wins: Signal<Local, bool>,
 }
 
 impl<const N: usize, const QB: usize> Logic for Drr<N, QB> {
@@ -98,7 +105,10 @@ impl<const N: usize, const QB: usize> Logic for Drr<N, QB> {
             offer_quantum,
             age,
             eligible_then,
-            eligible_above
+            eligible_above,
+            current_hot,
+            candidate_hot,
+            offer_hot
         );
         clock!(self, clock, quanta, debts);
         // The next queue after the pointer: those above it, else the first of all.
@@ -111,6 +121,7 @@ impl<const N: usize, const QB: usize> Logic for Drr<N, QB> {
             self.first.data.next = self.eligible_then.q.val();
         }
         self.candidate.d.next = self.first.index.val();
+        self.candidate_hot.d.next = self.first.one_hot.val();
         self.candidate_valid.d.next = self.first.found.val();
         // What it would start with.
         self.quanta.read_address.next = self.candidate.q.val();
@@ -125,6 +136,7 @@ impl<const N: usize, const QB: usize> Logic for Drr<N, QB> {
         }
         self.wide_offer.data.next = self.credit.val();
         self.offer.d.next = self.candidate.q.val();
+        self.offer_hot.d.next = self.candidate_hot.q.val();
         self.offer_valid.d.next = self.candidate_valid.q.val();
         self.offer_deficit.d.next = self.debts.read_data.val() + self.wide_offer.out.val();
         self.offer_quantum.d.next = self.credit.val();
@@ -132,27 +144,29 @@ impl<const N: usize, const QB: usize> Logic for Drr<N, QB> {
         self.positive.next = !self.deficit.q.val().get_bit(17) & self.deficit.q.val().any();
         self.offer_positive.next =
             !self.offer_deficit.q.val().get_bit(17) & self.offer_deficit.q.val().any();
-        self.current_eligible.data.next = self.eligible.val();
-        self.current_eligible.index.next = self.current.q.val();
-        self.offer_eligible.data.next = self.eligible.val();
-        self.offer_eligible.index.next = self.offer.q.val();
-        self.serve_current.next = self.current_eligible.out.val().any() & self.positive.val();
+        // One-hot places: a mask and an OR, no decoding.
+        self.current_eligible.next = self.eligible.val() & self.current_hot.q.val();
+        self.offer_eligible.next = self.eligible.val() & self.offer_hot.q.val();
+        self.serve_current.next = self.current_eligible.val().any() & self.positive.val();
         // The offer stands on the pointer's present place three cycles after a move.
-        self.move_on.next = self.choose.val()
-            & !self.serve_current.val()
+        // (What is known early is gathered first: who may send comes last.)
+        self.offer_usable.next = self.choose.val()
             & self.offer_valid.q.val()
-            & self.offer_eligible.out.val().any()
             & (self.age.q.val() == 3)
             & (self.offer.q.val() != self.current.q.val());
+        self.offer_wins.next = self.offer_usable.val() & self.offer_positive.val();
+        self.current_wins.next = self.choose.val() & self.positive.val();
+        self.chosen.next = (self.current_wins.val() & self.current_eligible.val().any())
+            | (self.offer_wins.val() & self.offer_eligible.val().any());
+        self.move_on.next =
+            self.offer_usable.val() & self.offer_eligible.val().any() & !self.serve_current.val();
         // Alone: credit, and decide in the next cycle.
-        self.again.next = self.choose.val()
-            & !self.serve_current.val()
-            & self.current_eligible.out.val().any()
+        self.alone.next = self.choose.val()
+            & !self.positive.val()
             & self.offer_valid.q.val()
             & (self.age.q.val() == 3)
             & (self.offer.q.val() == self.current.q.val());
-        self.chosen.next = self.choose.val()
-            & (self.serve_current.val() | (self.move_on.val() & self.offer_positive.val()));
+        self.again.next = self.alone.val() & self.current_eligible.val().any();
         if self.serve_current.val() {
             self.choice.next = self.current.q.val();
         } else {
@@ -172,6 +186,7 @@ impl<const N: usize, const QB: usize> Logic for Drr<N, QB> {
         }
         if self.move_on.val() {
             self.current.d.next = self.offer.q.val();
+            self.current_hot.d.next = self.offer_hot.q.val();
             self.deficit.d.next = self.offer_deficit.q.val();
             self.age.d.next = 0.into();
         }
@@ -196,6 +211,7 @@ impl<const N: usize, const QB: usize> Logic for Drr<N, QB> {
         }
         if self.reset.val() {
             self.current.d.next = 0.into();
+            self.current_hot.d.next = 1.into();
             self.deficit.d.next = 0.into();
             self.age.d.next = 0.into();
         }

@@ -56,7 +56,7 @@ pub struct DueLists<const N: usize, const QB: usize, const LB: usize> {
     /// Queues whose list holds something.
     pub waiting: Signal<Out, Bits<N>>,
     head: LutRam<Bits<LB>, QB>,
-    tail: LutRam<Bits<LB>, QB>,
+    tail: LutRam2<Bits<LB>, QB>,
     chain: LutRam<Bits<LB>, LB>,
     filled: Flags<N, QB>,
     append: Signal<Local, bool>,
@@ -96,15 +96,16 @@ impl<const N: usize, const QB: usize, const LB: usize> Logic for DueLists<N, QB,
             self.queue.next = self.append_queue.val();
         }
         self.filled.reset.next = self.reset.val();
-        self.filled.read_index0.next = self.queue.val();
-        self.filled.read_index1.next = self.queue.val();
+        self.filled.read_index0.next = self.append_queue.val();
+        self.filled.read_index1.next = self.append_queue.val();
         self.waiting.next = self.filled.bits.val();
         // Taking: the head, and its successor becomes the head.
         self.head.read_address.next = self.take_queue.val();
         self.taken.next = self.head.read_data.val();
         self.chain.read_address.next = self.head.read_data.val();
-        self.tail.read_address.next = self.queue.val();
-        self.only.next = self.head.read_data.val() == self.tail.read_data.val();
+        self.tail.read_address0.next = self.take_queue.val();
+        self.tail.read_address1.next = self.append_queue.val();
+        self.only.next = self.head.read_data.val() == self.tail.read_data0.val();
         self.filled.clear.next = self.take.val() & self.only.val();
         self.filled.clear_index.next = self.take_queue.val();
         // Appending: behind the tail, or as the head of an empty list.
@@ -115,7 +116,7 @@ impl<const N: usize, const QB: usize, const LB: usize> Logic for DueLists<N, QB,
         self.tail.write_data.next = self.append_list.val();
         // (The tail of an empty list is stale, and may stand in another list.)
         self.chain.write_enable.next = self.append.val() & self.filled.read0.val();
-        self.chain.write_address.next = self.tail.read_data.val();
+        self.chain.write_address.next = self.tail.read_data1.val();
         self.chain.write_data.next = self.append_list.val();
         self.head.write_address.next = self.queue.val();
         if self.take.val() {

@@ -189,6 +189,8 @@ pub struct Schedule<
 
     // Flows: an operation in the pacer; a leaf in the tree; queue of the head.
     busy: Flags<F, IB>,
+    busy_set: DFF<bool>,
+    busy_index: DFF<Bits<IB>>,
     planted: Flags<F, IB>,
     flow_queue: LutRam<Bits<QB>, SB>,
 
@@ -298,6 +300,8 @@ impl<
             pop_pending,
             pop_list,
             pop_queue,
+            busy_set,
+            busy_index,
             looked_due,
             looked_id,
             looked_list,
@@ -425,7 +429,7 @@ impl<
         // that left the tree goes back there.
         self.e_looked.d.next = self.e_valid.q.val();
         self.e_empty.d.next = self.lists.list_empty.val();
-        self.e_busy.d.next = self.busy.read0.val();
+        self.e_busy.d.next = self.busy.read0.val() | self.busy_set.q.val();
         self.e_planted.d.next = self.planted.read0.val();
         self.lists.append_first.next = self.e_empty.q.val();
         self.e_starts.next = self.e_paced.q.val() & self.e_empty.q.val();
@@ -596,13 +600,16 @@ impl<
             self.flow_pending.d.next = self.list_paced.val();
             self.queue_pending.d.next = self.queue_rate.q.val().any();
         }
-        self.busy.set.next = (self.advances.val() & self.list_paced.val())
+        // A flow's being busy shows two cycles later; who looks in between waits.
+        self.busy_set.d.next = (self.advances.val() & self.list_paced.val())
             | (self.append.val() & self.e_starts.val());
         if self.advances.val() {
-            self.busy.set_index.next = self.list_unpack.o0.val();
+            self.busy_index.d.next = self.list_unpack.o0.val();
         } else {
-            self.busy.set_index.next = self.e_index.q.val();
+            self.busy_index.d.next = self.e_index.q.val();
         }
+        self.busy.set.next = self.busy_set.q.val();
+        self.busy.set_index.next = self.busy_index.q.val();
 
         // Results: into a tree, to the due list, or, without work and with its key
         // reached, nowhere. A flow that stands in the tree stays there.
@@ -644,7 +651,10 @@ impl<
         self.looked_holds.d.next = self.lists.holds.val();
         self.looked_queue.d.next = self.flow_queue.read_data.val();
         self.pop.next = self.looked_due.q.val() & !self.plant.val() & !self.pop_pending.q.val();
-        self.looked_due.d.next = self.flows.due.val() & !self.busy.read1.val() & !self.pop.val();
+        self.looked_due.d.next = self.flows.due.val()
+            & !self.busy.read1.val()
+            & !self.busy_set.q.val()
+            & !self.pop.val();
         self.popped_flow.data.next = self.looked_id.q.val();
         self.due.valid2.next = self.pop_pending.q.val();
         self.due.list2.next = self.pop_list.q.val();
@@ -739,6 +749,7 @@ impl<
             self.work_turn.d.next = false;
             self.unpaced_pending.d.next = false;
             self.pop_pending.d.next = false;
+            self.busy_set.d.next = false;
             self.looked_due.d.next = false;
             self.flow_pending.d.next = false;
             self.queue_pending.d.next = false;
@@ -869,6 +880,8 @@ impl<
             work_keep: Default::default(),
             work_ticks: Default::default(),
             busy: Default::default(),
+            busy_set: Default::default(),
+            busy_index: Default::default(),
             planted: Default::default(),
             flow_queue: Default::default(),
             closed: Default::default(),

@@ -13,8 +13,8 @@ pub struct Entry {
     /// Makes the block, connected.
     pub build: fn() -> Box<dyn Block>,
     /// It is synthesised, placed and routed by itself, and must reach 125 MHz; false
-    /// for what a larger block of the list contains, and for the scheduler of 32
-    /// queues and more, which does not yet.
+    /// for what a larger block of the list contains, and for the scheduler of more
+    /// than 32 queues or 64 flows, which does not yet.
     pub synthesise: bool,
 }
 
@@ -78,7 +78,7 @@ pub const BLOCKS: &[Entry] = &[
     ),
     block!("schedule_4", crate::schedule::Schedule4::default(), false),
     block!("schedule_8", crate::schedule::Schedule8::default(), true),
-    block!("schedule_32", crate::schedule::Schedule32::default(), false),
+    block!("schedule_32", crate::schedule::Schedule32::default(), true),
     block!(
         "schedule_256",
         crate::schedule::Schedule256::default(),
@@ -110,6 +110,7 @@ pub const BLOCKS: &[Entry] = &[
         true
     ),
     block!("drain", crate::nic::Drain::default(), true),
+    block!("recalled", crate::nic::Recalled::default(), false),
     block!("nic_4", crate::nic::Nic4::new(0), false),
     block!("nic_32", crate::nic::Nic32::new(0), false),
 ];

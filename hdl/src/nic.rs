@@ -24,11 +24,17 @@
 //! all waiting bursts back as aborted, payload gives up every segment, nothing is
 //! written by `complete` any more; once all is idle the register space is cleared.
 //!
+//! *A queue that is turned off*: its bursts are aborted by `schedule`, at once and
+//! with `QUEUE_RESET` ([`Recalled`]); what was granted still departs, and what fetch
+//! had read of it by then follows.
+//!
 //! Not built here: budgets (`budget_ok` is high), congestion marks, interrupts.
 
 mod drain;
+mod recalled;
 
 pub use drain::Drain;
+pub use recalled::Recalled;
 
 use crate::complete::Complete;
 use crate::csr::{Build, Csr};
@@ -151,6 +157,7 @@ pub struct Nic<
     csr: Csr<CA>,
     fetch: Fetch<Q>,
     drain: Drain,
+    recalled: Recalled,
     schedule: Schedule<N, QB, SB, IB, LB, F, M, FE, GE, W>,
     payload: Payload,
     segment: Segmenter<RING, RING_POINTER>,
@@ -237,6 +244,7 @@ impl<
             csr: Csr::new(&build),
             fetch: Default::default(),
             drain: Default::default(),
+            recalled: Default::default(),
             schedule: Default::default(),
             payload: Default::default(),
             segment: Segmenter::new(MAX_SEGMENT_DEFAULT as u16),
@@ -274,7 +282,8 @@ impl<
     #[hdl_gen]
     fn update(&mut self) {
         clock!(
-            self, clock, csr, fetch, drain, schedule, payload, segment, complete, receive, memory
+            self, clock, csr, fetch, drain, recalled, schedule, payload, segment, complete,
+            receive, memory
         );
 
         // Register bus, clock, configuration.
@@ -385,6 +394,10 @@ impl<
         self.payload.grant_first.next = self.schedule.grant_first.val() & !self.drain.ours.val();
         self.payload.grant_aborted.next = self.schedule.grant_aborted.val() | self.drain.ours.val();
         self.payload.discard.next = self.resetting.val();
+        self.recalled.grant.next = self.drain.payload_valid.val() & self.payload.grant_ready.val();
+        self.recalled.grant_ctx.next = self.drain.payload_ctx.val();
+        self.recalled.grant_revoked.next =
+            self.schedule.grant_revoked.val() & !self.drain.ours.val();
 
         // Segments.
         self.segment.job_valid.next = self.payload.segment_valid.val();
@@ -414,7 +427,8 @@ impl<
         self.complete.departed_err.next = self.segment.departed.val().err;
         self.complete.departed_last.next = self.segment.departed.val().last;
         self.complete.verdict_valid.next = self.payload.verdict_valid.val();
-        self.complete.verdict.next = self.payload.verdict.val();
+        self.recalled.verdict.next = self.payload.verdict.val();
+        self.complete.verdict.next = self.recalled.told.val();
         self.payload.verdict_ready.next = self.complete.verdict_ready.val();
         self.complete.mark_valid.next = false;
         self.complete.mark.next.ctx = 0.into();

@@ -5,7 +5,7 @@ mod schedule_support;
 mod support;
 
 use schedule_support::{Bench, Sink, Want, inv};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use support::{Pcg64Mcg, RngExt, SeedableRng};
 use tsonic_hdl::schedule::{Schedule1, Schedule4, Schedule8, Schedule32};
 
@@ -26,6 +26,7 @@ fn random_traffic(mut bench: Bench, queues: u8, slots: u16, seed: u64, bursts: u
         bench.quantum(queue, rng.random_range(1..20_000));
     }
     let mut sent = 0;
+    let mut off = BTreeSet::new();
     while sent < bursts {
         if bench.waiting.len() < 2 && rng.random_bool(0.1) {
             for _ in 0..rng.random_range(1..20) {
@@ -65,6 +66,17 @@ fn random_traffic(mut bench: Bench, queues: u8, slots: u16, seed: u64, bursts: u
             bench.sink = [Sink::Always, WIRE, Sink::Random(rng.random_range(1..200))]
                 [rng.random_range(0..3)];
         }
+        if rng.random_bool(0.0005) {
+            let queue = rng.random_range(0..queues);
+            if !off.remove(&queue) {
+                bench.enable(queue, false);
+                off.insert(queue);
+            } else if bench.inside(queue) == 0 {
+                bench.enable(queue, true);
+            } else {
+                off.insert(queue);
+            }
+        }
         if rng.random_bool(0.002) {
             // A rate acts from the next grant on, so none may stand.
             if bench.idle() {
@@ -84,6 +96,7 @@ fn random_traffic(mut bench: Bench, queues: u8, slots: u16, seed: u64, bursts: u
     bench.drain();
     let segments = bench.check(true);
     assert!(segments.len() as u32 >= bursts);
+    assert!(segments.iter().any(|s| s.grant.revoked));
     let mut charged: BTreeMap<u8, u64> = BTreeMap::new();
     for s in &segments {
         *charged.entry(s.grant.queue).or_default() += u64::from(s.wire_bytes);

@@ -7,8 +7,8 @@ use rust_hdl::prelude::*;
 use std::collections::VecDeque;
 use support::{LockStep, Pcg64Mcg, RngExt, SeedableRng, bits_of, lock_step};
 use tsonic_hdl::primitives::{Flags, SizedLutRam};
-use tsonic_hdl::schedule::{Drr, DueLists, Schedule4, WinnerTree};
-use tsonic_regs::registers::queue::{TX_QUANTUM, TX_RATE_HI, TX_RATE_LO};
+use tsonic_hdl::schedule::{Drr, DueLists, Recall, Schedule4, WinnerTree};
+use tsonic_regs::registers::queue::{TX_CONTROL, TX_QUANTUM, TX_RATE_HI, TX_RATE_LO};
 
 /// [`Flags`] with ports whose names mean nothing in C++.
 #[derive(LogicBlock, Default)]
@@ -119,6 +119,7 @@ fn drr() {
                 b.eligible.next = bits_of(rng);
             }
             b.choose.next = rng.random_bool(0.5);
+            b.end_turn.next = rng.random_bool(0.1);
             b.charge.next = rng.random_bool(0.2);
             b.wire_bytes.next = rng.random_range(0..2_000u64).into();
         },
@@ -178,6 +179,41 @@ fn due_lists() {
     assert!(held.iter().any(|list| !list.is_empty()));
 }
 
+#[test]
+fn recall() {
+    let mut clear = 0u64;
+    lock_step(
+        Recall::<5, 3, 4>::default(),
+        |b| &mut b.clock,
+        20_000,
+        7,
+        move |b, rng| {
+            // Until each queue was cleared, and now and then later.
+            if clear > 8 && rng.random_bool(0.001) {
+                clear = 0;
+            }
+            b.reset.next = clear < 8;
+            b.clear_queue.next = (clear % 8).into();
+            clear += 1;
+            b.cfg_valid.next = rng.random_bool(0.02);
+            b.cfg_queue.next = rng.random_range(0..5u64).into();
+            b.cfg_offset.next = if rng.random_bool(0.7) {
+                (TX_CONTROL.offset as u64).into()
+            } else {
+                bits_of(rng)
+            };
+            b.cfg_value.next = rng.random_range(0..2u64).into();
+            b.look_queue.next = rng.random_range(0..5u64).into();
+            b.result_queue.next = rng.random_range(0..5u64).into();
+            b.result_taken.next = rng.random_bool(0.3);
+            b.result_slot.next = bits_of(rng);
+            b.result_work.next = rng.random_bool(0.7);
+            b.planted.next = rng.random_bool(0.6);
+            b.moving.next = rng.random_bool(0.3);
+        },
+    );
+}
+
 /// The whole scheduler, fed as its neighbours feed it.
 #[test]
 fn whole() {
@@ -199,7 +235,7 @@ fn whole() {
         };
         b.cfg_valid.next = false;
         if rng.random_bool(0.01) {
-            let register = [TX_RATE_LO, TX_RATE_HI, TX_QUANTUM][config % 3];
+            let register = [TX_RATE_LO, TX_RATE_HI, TX_QUANTUM, TX_CONTROL][config % 4];
             config += 1;
             b.cfg_valid.next = true;
             b.cfg_queue.next = rng.random_range(0..4u64).into();
@@ -207,6 +243,7 @@ fn whole() {
             b.cfg_value.next = match register {
                 TX_RATE_HI => 0u64.into(),
                 TX_QUANTUM => rng.random_range(0..5_000u64).into(),
+                TX_CONTROL => u64::from(rng.random_bool(0.7)).into(),
                 _ => rng.random_range(0..1u64 << 26).into(),
             };
         }

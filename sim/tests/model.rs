@@ -67,6 +67,13 @@ fn a_queue_can_be_reset_alone() {
 }
 
 #[test]
+fn bursts_that_wait_are_handed_back() {
+    suite::reset::waiting(model());
+    suite::reset::under_way(model());
+    suite::reset::others(model);
+}
+
+#[test]
 fn rings_wrap() {
     suite::load::ring_wrap(model());
 }

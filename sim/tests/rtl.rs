@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The suite against the compiled logic. Not in it, because the logic has neither
-//! yet: budgets, the launch horizon, and bursts handed back when a queue is
-//! disabled.
+//! The suite against the compiled logic. Not in it, because the logic does not have
+//! them yet: budgets, the launch horizon.
 
 mod suite;
 
@@ -74,6 +73,18 @@ fn doorbells_beyond_the_ring_are_refused() {
 #[test]
 fn memory_taken_back_is_left_alone() {
     suite::errors::unmap(nic());
+}
+
+#[test]
+fn a_queue_can_be_reset_alone() {
+    suite::errors::queue_reset(nic());
+}
+
+#[test]
+fn bursts_that_wait_are_handed_back() {
+    suite::reset::waiting(nic());
+    suite::reset::under_way(nic());
+    suite::reset::others(nic);
 }
 
 #[test]

@@ -52,6 +52,8 @@ pub struct Grant {
     pub last: bool,
     /// The burst was aborted.
     pub aborted: bool,
+    /// That is so because its queue is off.
+    pub revoked: bool,
 }
 
 /// One entry of the log, in the order of time.
@@ -72,6 +74,13 @@ pub enum Event {
         queue: u8,
         /// Inverse rate.
         inv_rate: u64,
+    },
+    /// A queue is turned on or off. It is turned on again when nothing of it is left.
+    QueueEnable {
+        /// Queue.
+        queue: u8,
+        /// On.
+        on: bool,
     },
     /// A grant was taken.
     Grant(Grant),
@@ -129,6 +138,14 @@ pub enum Violation {
         grant: Grant,
         /// Earliest tick.
         earliest: u64,
+    },
+    /// A queue that is off was granted a segment, or one that is on was revoked.
+    #[error("{grant:?} of a queue that is {}", if *.off { "off" } else { "on" })]
+    Off {
+        /// Grant.
+        grant: Grant,
+        /// The queue is off.
+        off: bool,
     },
     /// Bursts that were not sent to their end.
     #[error("{bursts} bursts are left, the first is {first:?}")]
@@ -237,11 +254,19 @@ pub fn replay(log: &[Event], lateness_debt: u64, drained: bool) -> Result<Vec<Se
     let mut aborted: HashMap<u8, bool> = HashMap::new();
     let mut rates: HashMap<u8, u64> = HashMap::new();
     let mut queues: HashMap<u8, Times> = HashMap::new();
+    // Queues that are off, and whether the grant that stood then was taken since.
+    let mut off: HashMap<u8, bool> = HashMap::new();
     let mut segments = Vec::new();
     for &event in log {
         match event {
             Event::QueueRate { queue, inv_rate } => {
                 rates.insert(queue, inv_rate);
+            }
+            Event::QueueEnable { queue, on: true } => {
+                off.remove(&queue);
+            }
+            Event::QueueEnable { queue, on: false } => {
+                off.entry(queue).or_insert(false);
             }
             Event::Abort { ctx, .. } => {
                 aborted.insert(ctx, true);
@@ -281,7 +306,20 @@ pub fn replay(log: &[Event], lateness_debt: u64, drained: bool) -> Result<Vec<Se
                     }
                 };
                 // An abort counts from some cycles before the grant is taken.
-                let given_up = grant.aborted && aborted.get(&grant.ctx) == Some(&true);
+                let given_up =
+                    grant.revoked || (grant.aborted && aborted.get(&grant.ctx) == Some(&true));
+                match off.get_mut(&grant.queue) {
+                    Some(_) if grant.revoked => {}
+                    // One may have stood when the queue was turned off.
+                    Some(stood) if !*stood => *stood = true,
+                    None if !grant.revoked => {}
+                    state => {
+                        return Err(Violation::Off {
+                            grant,
+                            off: state.is_some(),
+                        });
+                    }
+                }
                 let rest = burst.payload_len.saturating_sub(list.offset);
                 let expected = Grant {
                     tick: grant.tick,
@@ -293,6 +331,7 @@ pub fn replay(log: &[Event], lateness_debt: u64, drained: bool) -> Result<Vec<Se
                     first: list.index == 0,
                     last: given_up || rest <= burst.mss,
                     aborted: given_up,
+                    revoked: grant.revoked,
                 };
                 if grant != expected {
                     return Err(Violation::Segment { grant, expected });
@@ -302,8 +341,13 @@ pub fn replay(log: &[Event], lateness_debt: u64, drained: bool) -> Result<Vec<Se
                 } else {
                     burst.header_len + grant.len
                 };
-                let earliest = if unpaced { 0 } else { list.times.tick() };
-                let gate = queues.get(&grant.queue).map_or(0, Times::tick);
+                let (mut earliest, mut gate) = (0, 0);
+                if !unpaced && !grant.revoked {
+                    earliest = list.times.tick();
+                }
+                if !grant.revoked {
+                    gate = queues.get(&grant.queue).map_or(0, Times::tick);
+                }
                 if grant.tick < earliest.max(gate) {
                     return Err(Violation::Early {
                         grant,
@@ -318,8 +362,12 @@ pub fn replay(log: &[Event], lateness_debt: u64, drained: bool) -> Result<Vec<Se
                     gate,
                     lag: grant.tick.saturating_sub(list.times.virtual_tick()),
                 });
-                list.times
-                    .granted(grant.tick, wire_bytes, burst.inv_rate, lateness_debt);
+                if grant.revoked {
+                    list.times.restart(grant.tick);
+                } else {
+                    list.times
+                        .granted(grant.tick, wire_bytes, burst.inv_rate, lateness_debt);
+                }
                 list.offset += grant.len;
                 list.index += 1;
                 if grant.last {
@@ -331,7 +379,7 @@ pub fn replay(log: &[Event], lateness_debt: u64, drained: bool) -> Result<Vec<Se
                     }
                 }
                 let rate = rates.get(&grant.queue).copied().unwrap_or(0);
-                if rate != 0 {
+                if rate != 0 && !grant.revoked {
                     queues.entry(grant.queue).or_default().granted(
                         grant.tick,
                         wire_bytes,
@@ -354,14 +402,14 @@ pub fn replay(log: &[Event], lateness_debt: u64, drained: bool) -> Result<Vec<Se
 
 /// Window bound of one flow whose rate did not change: in any window of W ticks
 /// at most `W + D` ticks' worth of bytes and one segment; and two segments are
-/// half a gap apart at least.
+/// half a gap apart at least. What was given up because its queue was off sends nothing.
 ///
 /// # Errors
 /// The first violation.
 pub fn window(segments: &[Segment], flow_slot: u16, lateness_debt: u64) -> Result<(), Violation> {
     let flow: Vec<_> = segments
         .iter()
-        .filter(|s| s.burst.flow_slot == flow_slot)
+        .filter(|s| s.burst.flow_slot == flow_slot && !s.grant.revoked)
         .collect();
     // Cost of a segment in units of 2^-28 tick.
     let cap = i128::from(super::LONGEST_GAP) << FRACTION;

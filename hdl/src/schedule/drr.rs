@@ -48,6 +48,8 @@ pub struct Drr<const N: usize, const QB: usize> {
     pub charge: Signal<In, bool>,
     /// Wire bytes.
     pub wire_bytes: Signal<In, Bits<17>>,
+    /// With a charge: the queue's turn ends, and neither a rest nor a debt stays.
+    pub end_turn: Signal<In, bool>,
     current: DFF<Bits<QB>>,
     deficit: DFF<Bits<18>>,
     candidate: DFF<Bits<QB>>,
@@ -176,7 +178,9 @@ impl<const N: usize, const QB: usize> Logic for Drr<N, QB> {
         self.wide_again.data.next = self.offer_quantum.q.val();
         self.after_charge.next = self.deficit.q.val() - self.wide_charge.out.val();
         self.after_credit.next = self.deficit.q.val() + self.wide_again.out.val();
-        if self.charge.val() {
+        if self.charge.val() & self.end_turn.val() {
+            self.deficit.d.next = 0.into();
+        } else if self.charge.val() {
             self.deficit.d.next = self.after_charge.val();
         } else if self.again.val() {
             self.deficit.d.next = self.after_credit.val();

@@ -62,6 +62,8 @@ pub struct DueLists<const N: usize, const QB: usize, const LB: usize> {
     append: Signal<Local, bool>,
     append_list: Signal<Local, Bits<LB>>,
     append_queue: Signal<Local, Bits<QB>>,
+    other_queue: Signal<Local, Bits<QB>>,
+    append_filled: Signal<Local, bool>,
     queue: Signal<Local, Bits<QB>>,
     only: Signal<Local, bool>,
 }
@@ -79,16 +81,29 @@ impl<const N: usize, const QB: usize, const LB: usize> Logic for DueLists<N, QB,
             & (self.valid0.val() | self.valid1.val() | self.valid2.val() | self.valid3.val());
         if self.valid0.val() {
             self.append_list.next = self.list0.val();
-            self.append_queue.next = self.queue0.val();
         } else if self.valid1.val() {
             self.append_list.next = self.list1.val();
-            self.append_queue.next = self.queue1.val();
         } else if self.valid2.val() {
             self.append_list.next = self.list2.val();
-            self.append_queue.next = self.queue2.val();
         } else {
             self.append_list.next = self.list3.val();
-            self.append_queue.next = self.queue3.val();
+        }
+        if self.valid1.val() {
+            self.other_queue.next = self.queue1.val();
+        } else if self.valid2.val() {
+            self.other_queue.next = self.queue2.val();
+        } else {
+            self.other_queue.next = self.queue3.val();
+        }
+        // Port 0 is known last, so its flag is looked up beside that of the others.
+        self.filled.read_index0.next = self.queue0.val();
+        self.filled.read_index1.next = self.other_queue.val();
+        if self.valid0.val() {
+            self.append_queue.next = self.queue0.val();
+            self.append_filled.next = self.filled.read0.val();
+        } else {
+            self.append_queue.next = self.other_queue.val();
+            self.append_filled.next = self.filled.read1.val();
         }
         if self.take.val() {
             self.queue.next = self.take_queue.val();
@@ -96,8 +111,6 @@ impl<const N: usize, const QB: usize, const LB: usize> Logic for DueLists<N, QB,
             self.queue.next = self.append_queue.val();
         }
         self.filled.reset.next = self.reset.val();
-        self.filled.read_index0.next = self.append_queue.val();
-        self.filled.read_index1.next = self.append_queue.val();
         self.waiting.next = self.filled.bits.val();
         // Taking: the head, and its successor becomes the head.
         self.head.read_address.next = self.take_queue.val();
@@ -115,7 +128,7 @@ impl<const N: usize, const QB: usize, const LB: usize> Logic for DueLists<N, QB,
         self.tail.write_address.next = self.append_queue.val();
         self.tail.write_data.next = self.append_list.val();
         // (The tail of an empty list is stale, and may stand in another list.)
-        self.chain.write_enable.next = self.append.val() & self.filled.read0.val();
+        self.chain.write_enable.next = self.append.val() & self.append_filled.val();
         self.chain.write_address.next = self.tail.read_data1.val();
         self.chain.write_data.next = self.append_list.val();
         self.head.write_address.next = self.queue.val();
@@ -123,7 +136,7 @@ impl<const N: usize, const QB: usize, const LB: usize> Logic for DueLists<N, QB,
             self.head.write_enable.next = true;
             self.head.write_data.next = self.chain.read_data.val();
         } else {
-            self.head.write_enable.next = self.append.val() & !self.filled.read0.val();
+            self.head.write_enable.next = self.append.val() & !self.append_filled.val();
             self.head.write_data.next = self.append_list.val();
         }
     }

@@ -43,6 +43,9 @@ pub struct BurstLists<const LB: usize, const M: usize> {
     pub abort: Signal<In, bool>,
     /// Burst.
     pub abort_ctx: Signal<In, Bits<8>>,
+    /// The burst that was looked up is aborted with this look; stands from the cycle
+    /// after `look` on.
+    pub revoke: Signal<In, bool>,
 
     /// Looks up the first burst of `look_list`; the answer stands from the next
     /// cycle on, the segment's fields two cycles after that, until the next look.
@@ -209,7 +212,7 @@ impl<const LB: usize, const M: usize> Logic for BurstLists<LB, M> {
         self.wide_mss.data.next = self.burst_mss.q.val();
         self.narrow_rest.data.next = self.rest.q.val();
         self.aborts.read_address.next = self.granted_ctx.q.val();
-        self.is_aborted.next = self.aborts.read_data.val().any();
+        self.is_aborted.next = self.aborts.read_data.val().any() | self.revoke.val();
         if self.looked.q.val() {
             self.segment_offset.d.next = self.progress_out.o0.val();
             self.segment_number.d.next = self.progress_out.o1.val();

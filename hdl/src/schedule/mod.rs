@@ -53,6 +53,14 @@
 //! stands already stands. An abort of a burst whose last grant was taken means
 //! nothing.
 //!
+//! *Off.* While the last value written to a queue's `TX_CONTROL` has `ENABLE` low,
+//! its bursts are aborted at their next grant, as above, with `revoked` set, and
+//! that grant waits for nothing but its place: neither for the flow's departure or
+//! launch time nor for the queue's rate or budget. V and E of flow and queue stay
+//! as they are (V = E = T for a flow whose E is reached), and the arbiter's turn of the
+//! queue ends with each, so that other queues do not wait for it. A burst that
+//! stands behind one of another queue in the list of its flow waits for that one.
+//!
 //! *Budgets.* `charge_valid` is high for one cycle after each grant, with queue
 //! and wire bytes; the next choice is made in the cycle after it at the
 //! earliest, so `budget_ok` must be low there if the charge used the budget up.
@@ -93,6 +101,7 @@ mod drr;
 mod due;
 mod lists;
 mod pacer;
+mod recall;
 mod top;
 mod tree;
 
@@ -100,6 +109,7 @@ pub use drr::Drr;
 pub use due::DueLists;
 pub use lists::BurstLists;
 pub use pacer::Pacer;
+pub use recall::Recall;
 pub use top::Schedule;
 pub use tree::{TreeLevel, WinnerTree};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scheduler's top: what its parts do for each other.
 
-use super::{BurstLists, Drr, DueLists, Pacer, WinnerTree};
+use super::{BurstLists, Drr, DueLists, Pacer, Recall, WinnerTree};
 use crate::prelude::*;
 use tsonic_regs::registers::queue;
 
@@ -116,6 +116,8 @@ pub struct Schedule<
     pub grant_last: Signal<Out, bool>,
     /// The burst was aborted: no segment, only its end.
     pub grant_aborted: Signal<Out, bool>,
+    /// That is so because its queue is off.
+    pub grant_revoked: Signal<Out, bool>,
 
     /// Nothing happens before the next event.
     pub idle: Signal<Out, bool>,
@@ -130,6 +132,7 @@ pub struct Schedule<
     gates: WinnerTree<QB, GE>,
     due: DueLists<N, QB, LB>,
     drr: Drr<N, QB>,
+    recall: Recall<N, QB, SB>,
 
     // Reset.
     cleared: DFF<bool>,
@@ -209,6 +212,10 @@ pub struct Schedule<
     flow_pending: DFF<bool>,
     queue_pending: DFF<bool>,
     more: DFF<bool>,
+    revoked: DFF<bool>,
+    hasten: Signal<Local, bool>,
+    hasten_flow: Zext<SB, IB>,
+    at_once: Signal<Local, bool>,
     list_unpack: Unpack2<IB, 1, LB>,
     list_paced: Signal<Local, bool>,
     queue_id: Zext<QB, IB>,
@@ -325,13 +332,14 @@ impl<
             flow_pending,
             queue_pending,
             more,
+            revoked,
             quiet,
             upcoming_valid,
             upcoming
         );
         clock!(
-            self, clock, lists, pacer, flows, gates, due, drr, rate_low, rates, busy, planted,
-            flow_queue, closed
+            self, clock, lists, pacer, flows, gates, due, drr, recall, rate_low, rates, busy,
+            planted, flow_queue, closed
         );
         self.ticks_now.next = self.ticks.val();
         self.now.next = self.ticks_now.val().get_bits::<34>(0);
@@ -382,6 +390,12 @@ impl<
             self.cfg_valid.val() & (self.cfg_offset.val() == self.quantum_offset.val());
         self.drr.quantum_queue.next = self.cfg_queue_index.out.val();
         self.drr.quantum.next = self.cfg_high.out.val();
+        self.recall.reset.next = self.in_reset.val();
+        self.recall.clear_queue.next = self.clear_queue.out.val();
+        self.recall.cfg_valid.next = self.cfg_valid.val();
+        self.recall.cfg_queue.next = self.cfg_queue_index.out.val();
+        self.recall.cfg_offset.next = self.cfg_offset.val();
+        self.recall.cfg_value.next = self.cfg_value.val();
 
         // A burst comes in ...
         self.e_queue_index.data.next = self.enqueue_queue.val();
@@ -415,7 +429,6 @@ impl<
         }
         self.busy.read_index0.next = self.e_index.q.val();
         self.planted.read_index0.next = self.e_index.q.val();
-        self.planted.read_index1.next = self.e_index.q.val();
         self.lists.list.next = self.e_list.out.val();
         self.lists.ctx.next = self.e_ctx.q.val();
         self.lists.payload_len.next = self.e_payload_len.q.val();
@@ -467,9 +480,10 @@ impl<
             self.work_ticks.d.next = self.ticks.val();
         }
 
-        // The decision.
-        self.eligible.next =
-            self.due.waiting.val() & !self.closed.bits.val() & self.budget_ok.val();
+        // The decision. What a queue that is off still holds costs neither its rate
+        // nor its budget.
+        self.eligible.next = self.due.waiting.val()
+            & (self.recall.off_queues.val() | (!self.closed.bits.val() & self.budget_ok.val()));
         self.drr.eligible.next = self.eligible.val();
         self.drr.choose.next =
             (self.step.q.val() == Step::Choose) & self.grant_ready.val() & !self.in_reset.val();
@@ -481,17 +495,21 @@ impl<
             & !self.queue_pending.q.val();
         self.lists.look.next = self.looks.val();
         self.lists.look_list.next = self.list.q.val();
+        self.lists.revoke.next = self.revoked.q.val();
+        self.recall.look_queue.next = self.queue.q.val();
         self.list_unpack.data.next = self.granted_list.q.val();
         self.list_paced.next = !self.list_unpack.o1.val().any();
         self.advances.next = self.step.q.val() == Step::Advance;
         self.lists.advance.next = self.advances.val();
         self.drr.charge.next = self.advances.val();
+        self.drr.end_turn.next = self.revoked.q.val();
         self.drr.wire_bytes.next = self.lists.wire_bytes.val();
         self.due.valid0.next =
             self.advances.val() & !self.list_paced.val() & !self.lists.exhausted.val();
         self.due.list0.next = self.granted_list.q.val();
         self.due.queue0.next = self.granted_queue.q.val();
-        self.closed.set.next = self.advances.val() & self.queue_rate.q.val().any();
+        self.closed.set.next =
+            self.advances.val() & self.queue_rate.q.val().any() & !self.revoked.q.val();
         self.closed.set_index.next = self.granted_queue.q.val();
         self.closed.read_index0.next = self.queue.q.val();
         self.closed.read_index1.next = self.queue.q.val();
@@ -511,6 +529,7 @@ impl<
                     self.granted_list.d.next = self.list.q.val();
                     self.granted_queue.d.next = self.queue.q.val();
                     self.queue_rate.d.next = self.rates.read_data.val();
+                    self.revoked.d.next = self.recall.look_off.val();
                     self.step.d.next = Step::Read;
                 }
             }
@@ -544,6 +563,7 @@ impl<
         self.grant_first.next = self.lists.first.val();
         self.grant_last.next = self.lists.last.val();
         self.grant_aborted.next = self.lists.aborted.val();
+        self.grant_revoked.next = self.revoked.q.val();
 
         // Operations of the pacer: grants first, but a flow that got work is not
         // passed over twice.
@@ -564,7 +584,8 @@ impl<
         self.pacer.op_ctx.next = self.lists.next_ctx.val();
         self.pacer.op_id.next = self.list_unpack.o0.val();
         self.pacer.op_fresh.next = false;
-        self.pacer.op_keep.next = false;
+        // What is given up for its queue's sake leaves V and E as they are.
+        self.pacer.op_keep.next = self.revoked.q.val() & !self.op_queue.val();
         self.pacer.op_joins.next = self.lists.last.val() & !self.op_queue.val();
         self.pacer.op_work.next = self.more.q.val() & !self.op_queue.val();
         if self.op_queue.val() {
@@ -598,7 +619,7 @@ impl<
         }
         if self.advances.val() {
             self.flow_pending.d.next = self.list_paced.val();
-            self.queue_pending.d.next = self.queue_rate.q.val().any();
+            self.queue_pending.d.next = self.queue_rate.q.val().any() & !self.revoked.q.val();
         }
         // A flow's being busy shows two cycles later; who looks in between waits.
         self.busy_set.d.next = (self.advances.val() & self.list_paced.val())
@@ -632,6 +653,11 @@ impl<
         self.flow_queue.write_enable.next = self.result_done.val() & self.pacer.result_work.val();
         self.flow_queue.write_address.next = self.result_slot.out.val();
         self.flow_queue.write_data.next = self.pacer.result_queue.val();
+        self.recall.result_taken.next = self.result_done.val();
+        self.recall.result_slot.next = self.result_slot.out.val();
+        self.recall.result_work.next = self.pacer.result_work.val();
+        self.recall.result_queue.next = self.pacer.result_queue.val();
+        self.at_once.next = self.recall.result_off.val() & self.pacer.result_work.val();
         self.open_now.next = self.pacer.result_valid.val()
             & self.pacer.result_is_queue.val()
             & self.pacer.result_due.val();
@@ -668,17 +694,31 @@ impl<
         }
         self.planted.clear.next = self.pop.val();
         self.planted.clear_index.next = self.popped_flow.out.val();
-        self.flows.update_valid.next = self.plant.val() | self.pop.val() | self.in_reset.val();
-        self.flows.update_key.next = self.pacer.result_key.val();
-        self.flows.update_present.next = self.plant.val() & !self.in_reset.val();
+        // Flows whose first burst's queue is off are due now, whatever their key.
+        self.recall.moving.next = self.plant.val() | self.pop.val();
+        self.hasten.next = self.recall.hasten.val() & !self.plant.val() & !self.pop.val();
+        self.hasten_flow.data.next = self.recall.walk_slot.val();
+        self.planted.read_index1.next = self.hasten_flow.out.val();
+        self.recall.planted.next = self.planted.read1.val();
+        self.flows.update_valid.next =
+            self.plant.val() | self.pop.val() | self.hasten.val() | self.in_reset.val();
+        if self.plant.val() & !self.at_once.val() {
+            self.flows.update_key.next = self.pacer.result_key.val();
+        } else {
+            self.flows.update_key.next = self.now.val();
+        }
+        self.flows.update_present.next =
+            (self.plant.val() | self.hasten.val()) & !self.in_reset.val();
         self.flows.update_settle.next =
             (self.plant.val() & self.pacer.result_keep.val()) | self.pop.val();
         if self.in_reset.val() {
             self.flows.update_id.next = self.clear_slot.out.val();
         } else if self.plant.val() {
             self.flows.update_id.next = self.result_slot.out.val();
-        } else {
+        } else if self.pop.val() {
             self.flows.update_id.next = self.looked_id.q.val();
+        } else {
+            self.flows.update_id.next = self.recall.walk_slot.val();
         }
 
         // A gate's time is reached.
@@ -723,6 +763,7 @@ impl<
             & !self.unpaced_pending.q.val()
             & !self.pop_pending.q.val()
             & self.pacer.empty.val()
+            & !self.recall.busy.val()
             & !self.flows.busy.val()
             & !self.gates.busy.val()
             & !self.flows.due.val()
@@ -753,6 +794,7 @@ impl<
             self.looked_due.d.next = false;
             self.flow_pending.d.next = false;
             self.queue_pending.d.next = false;
+            self.revoked.d.next = false;
             self.step.d.next = Step::Choose;
         }
     }
@@ -815,6 +857,7 @@ impl<
             grant_first: Default::default(),
             grant_last: Default::default(),
             grant_aborted: Default::default(),
+            grant_revoked: Default::default(),
             idle: Default::default(),
             next_event_valid: Default::default(),
             next_event: Default::default(),
@@ -836,6 +879,7 @@ impl<
             gates: Default::default(),
             due: Default::default(),
             drr: Default::default(),
+            recall: Default::default(),
             cleared: Default::default(),
             clear_count: Default::default(),
             in_reset: Default::default(),
@@ -896,6 +940,10 @@ impl<
             flow_pending: Default::default(),
             queue_pending: Default::default(),
             more: Default::default(),
+            revoked: Default::default(),
+            hasten: Default::default(),
+            hasten_flow: Default::default(),
+            at_once: Default::default(),
             list_unpack: Default::default(),
             list_paced: Default::default(),
             queue_id: Default::default(),

@@ -9,7 +9,7 @@ use rust_hdl::prelude::Block;
 use std::collections::{BTreeMap, VecDeque};
 use tsonic_hdl::schedule::check::{Burst, Event, Grant, Segment, Violation, replay, window};
 use tsonic_hdl::verilog;
-use tsonic_regs::registers::queue::{TX_QUANTUM, TX_RATE_HI, TX_RATE_LO};
+use tsonic_regs::registers::queue::{TX_CONTROL, TX_QUANTUM, TX_RATE_HI, TX_RATE_LO};
 use tsonic_verilate::{Input, Model, Optimisation, Output};
 
 macro_rules! ports {
@@ -32,7 +32,7 @@ ports!(Inputs: Input, input {
 ports!(Outputs: Output, output {
     resetting, enqueue_ready, charge_valid, charge_queue, charge_bytes, grant_valid, grant_ctx,
     grant_queue, grant_offset, grant_len, grant_index, grant_first, grant_last, grant_aborted,
-    idle, next_event_valid, next_event,
+    grant_revoked, idle, next_event_valid, next_event,
 });
 
 /// What takes the grants.
@@ -157,6 +157,31 @@ impl Bench {
     /// Writes a queue's quantum.
     pub fn quantum(&mut self, queue: u8, bytes: u32) {
         self.configure(queue, TX_QUANTUM.offset, bytes);
+    }
+
+    /// Turns a queue on or off.
+    pub fn enable(&mut self, queue: u8, on: bool) {
+        self.log.push(Event::QueueEnable { queue, on });
+        self.configure(queue, TX_CONTROL.offset, on.into());
+    }
+
+    /// Bursts of a queue that are inside or on their way there.
+    pub fn inside(&self, queue: u8) -> usize {
+        let mut open = BTreeMap::new();
+        for event in &self.log {
+            match event {
+                Event::Enqueue(b) if b.queue == queue => {
+                    open.insert(b.ctx, ());
+                }
+                Event::Grant(g) if g.last && g.queue == queue => {
+                    open.remove(&g.ctx);
+                }
+                _ => {}
+            }
+        }
+        let coming = self.waiting.iter().filter(|w| w.queue == queue).count();
+        let offered = self.offered.is_some_and(|b| b.queue == queue);
+        open.len() + coming + usize::from(offered)
     }
 
     fn configure(&mut self, queue: u8, offset: usize, value: u32) {
@@ -291,6 +316,7 @@ impl Bench {
             first: high(self.o.grant_first),
             last: high(self.o.grant_last),
             aborted: high(self.o.grant_aborted),
+            revoked: high(self.o.grant_revoked),
         });
         // A grant that stands does not change.
         if let Some(held) = self.held {

@@ -8,6 +8,7 @@ pub mod errors;
 pub mod frames;
 pub mod load;
 pub mod pair;
+pub mod reset;
 pub mod vectors;
 
 use tsonic_sim::harness::Bench;

@@ -336,6 +336,8 @@ impl<
         self.fetch.uso.next = self.uso.val().any();
         self.fetch.flow_slots.next = self.flow_slots.val();
         self.fetch.max_segment.next = self.max_segment.val();
+        self.fetch.ticks.next = self.csr.ticks.val();
+        self.fetch.horizon.next = self.csr.horizon.val();
 
         // Fetch: stores of payload, announcements to complete, bursts to schedule.
         self.payload.burst_write.next = self.fetch.burst_write.val();

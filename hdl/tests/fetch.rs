@@ -52,6 +52,7 @@ fn every_descriptor_is_judged_as_the_contract_says() {
         Status::SegmentTooLarge,
         Status::AddressFault,
         Status::DoorbellOutOfRange,
+        Status::BeyondHorizon,
     ] {
         assert!(
             bench.seen.contains_key(&status.code()),

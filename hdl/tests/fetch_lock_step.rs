@@ -37,6 +37,8 @@ fn word(rng: &mut support::Pcg64Mcg, n: usize) -> u64 {
     d.control.set_mss(rng.random_range(0..2000));
     d.burst.set_payload_len(rng.random_range(0..4000));
     d.burst.set_flow_slot(rng.random_range(0..80));
+    d.control.set_launch(rng.random_range(0..2));
+    d.launch = rng.random_range(0..2_000);
     d.lengths.set_frag0_len(d.burst.payload_len() / 2);
     d.lengths
         .set_frag1_len(rng.random_range(0..2) * (d.burst.payload_len() - d.lengths.frag0_len()));
@@ -135,6 +137,8 @@ fn load() {
             b.uso.next = true;
             b.flow_slots.next = 64.into();
             b.max_segment.next = 3000.into();
+            b.ticks.next = rng.random_range(0..1_000u64).into();
+            b.horizon.next = rng.random_range(0..1_000u64).into();
             let valid = rng.random_bool(0.7);
             b.rd_valid.next = valid;
             if valid {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The suite against the compiled logic. Not in it, because the logic does not have
-//! them yet: budgets, the launch horizon.
+//! them yet: budgets.
 
 mod suite;
 
@@ -106,6 +106,7 @@ fn a_rate_is_exact() {
 #[test]
 fn launch_times_hold() {
     suite::load::launch_times(nic());
+    suite::load::horizon(nic());
 }
 
 #[test]

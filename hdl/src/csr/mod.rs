@@ -145,6 +145,8 @@ pub struct Csr<const A: usize> {
     pub table_index: Signal<Out, Bits<7>>,
     /// LATENESS_DEBT.
     pub lateness_debt: Signal<Out, Bits<32>>,
+    /// HORIZON in ticks.
+    pub horizon: Signal<Out, Bits<32>>,
     /// The device is on.
     pub enable: Signal<Out, bool>,
     /// A reset is under way.
@@ -244,6 +246,7 @@ impl<const A: usize> Csr<A> {
             table_write: Default::default(),
             table_index: Default::default(),
             lateness_debt: Default::default(),
+            horizon: Default::default(),
             enable: Default::default(),
             resetting: Default::default(),
             device_idle: Default::default(),
@@ -362,6 +365,7 @@ impl<const A: usize> Logic for Csr<A> {
         self.settings.value.next = self.decode.value.val();
         self.settings.device_idle.next = self.device_idle.val();
         self.lateness_debt.next = self.settings.lateness_debt.val();
+        self.horizon.next = self.settings.horizon_ticks.val();
         self.enable.next = self.settings.enable.val();
         self.resetting.next = self.in_reset.val();
 

@@ -50,6 +50,8 @@ pub struct Settings {
     pub read_value: Signal<Out, Bits<32>>,
     /// LATENESS_DEBT.
     pub lateness_debt: Signal<Out, Bits<32>>,
+    /// HORIZON.
+    pub horizon_ticks: Signal<Out, Bits<32>>,
     /// The device is on.
     pub enable: Signal<Out, bool>,
     /// A reset is under way.
@@ -88,6 +90,7 @@ impl Settings {
             found: Default::default(),
             read_value: Default::default(),
             lateness_debt: Default::default(),
+            horizon_ticks: Default::default(),
             enable: Default::default(),
             resetting: Default::default(),
             debt: Reg::new(bits(debt)),
@@ -152,6 +155,7 @@ impl Logic for Settings {
         self.enable.next = self.on.q.val();
         self.resetting.next = self.reset.q.val();
         self.lateness_debt.next = self.debt.q.val();
+        self.horizon_ticks.next = self.horizon.q.val();
 
         // Reading.
         self.on_bit.next = 0.into();

@@ -3,6 +3,7 @@
 //! what payload needs of it, and asks for its continuation list.
 
 use super::check::Check;
+use super::horizon::Horizon;
 use super::issue::Request;
 use crate::prelude::*;
 use crate::words::{UnpackBurst, UnpackControl, UnpackLengths, UnpackRate};
@@ -128,6 +129,10 @@ pub struct Load {
     pub flow_slots: Signal<In, Bits<17>>,
     /// Largest payload of a segment.
     pub max_segment: Signal<In, Bits<18>>,
+    /// Now.
+    pub ticks: Signal<In, Bits<64>>,
+    /// A paced burst may be launched this many ticks ahead.
+    pub horizon: Signal<In, Bits<32>>,
 
     /// A word arrived (there is always room).
     pub rd_valid: Signal<In, bool>,
@@ -190,6 +195,7 @@ pub struct Load {
 
     beats: Fifo<Beat, 9>,
     check: Check,
+    far: Horizon,
     free_list: Fifo<Bits<8>, 8>,
     unused: DFF<Bits<9>>,
     state: DFF<LoadState>,
@@ -239,6 +245,7 @@ pub struct Load {
     no_cookie: Fixed<16, { COOKIE_NONE as u64 }>,
     s_ok: Fixed<8, { Status::Ok as u64 }>,
     s_fault: Fixed<8, { Status::AddressFault as u64 }>,
+    s_horizon: Fixed<8, { Status::BeyondHorizon as u64 }>,
 }
 
 const _: () = assert!(FragmentEntry::BYTES == 16);
@@ -268,6 +275,7 @@ impl Logic for Load {
         );
         self.beats.clock.next = self.clock.val();
         self.check.clock.next = self.clock.val();
+        self.far.clock.next = self.clock.val();
         self.free_list.clock.next = self.clock.val();
         self.beats.flush.next = false;
         self.free_list.flush.next = false;
@@ -283,6 +291,13 @@ impl Logic for Load {
         self.check.uso.next = self.uso.val();
         self.check.flow_slots.next = self.flow_slots.val();
         self.check.max_segment.next = self.max_segment.val();
+        // Judged by the last cycle of Wait: what is refused does not change its mind.
+        self.far.ticks.next = self.ticks.val();
+        self.far.horizon.next = self.horizon.val();
+        self.far.launch.next = self.launch.q.val();
+        self.far.counts.next =
+            self.control_fields.launch.val().any() & self.burst_fields.flow_slot.val().any();
+        self.far.look.next = self.state.q.val() == LoadState::Wait;
         self.check.control.next = self.control.q.val();
         self.check.burst.next = self.burst_word.q.val();
         self.check.rate.next = self.rate.q.val();
@@ -372,6 +387,9 @@ impl Logic for Load {
         self.refusal.next.flow_slot = self.burst_fields.flow_slot.val();
         self.refusal.next.cookie = self.burst_fields.cookie.val();
         self.refusal.next.status = self.status.val();
+        if self.status.val() == self.s_ok.val() {
+            self.refusal.next.status = self.s_horizon.val();
+        }
         self.refusal.next.reserved = true;
         self.refusal.next.has_ctx = false;
         self.refusal.next.ctx = 0.into();
@@ -418,7 +436,7 @@ impl Logic for Load {
                 }
             }
             LoadState::Decide => {
-                if self.status.val() != self.s_ok.val() {
+                if (self.status.val() != self.s_ok.val()) | self.far.beyond.val() {
                     self.refusal_valid.next = true;
                     self.slot_done.next = self.refusal_ready.val();
                 } else if self.job_ready.val() {

@@ -24,12 +24,14 @@
 
 mod check;
 mod doorbell;
+mod horizon;
 mod issue;
 mod lists;
 mod load;
 
 pub use check::Check;
 pub use doorbell::{Doorbells, Ring};
+pub use horizon::Horizon;
 pub use issue::{BATCH, CONTEXTS, Issue, Request};
 pub use lists::{Enqueue, Fragment, Identity, Lists};
 pub use load::{Beat, Burst, Job, Load, Refusal};
@@ -53,6 +55,10 @@ pub struct Fetch<const Q: usize> {
     pub flow_slots: Signal<In, Bits<17>>,
     /// Largest payload of a segment.
     pub max_segment: Signal<In, Bits<18>>,
+    /// Now.
+    pub ticks: Signal<In, Bits<64>>,
+    /// A paced burst may be launched this many ticks ahead.
+    pub horizon: Signal<In, Bits<32>>,
 
     /// A queue register is written.
     pub cfg_valid: Signal<In, bool>,
@@ -203,6 +209,8 @@ impl<const Q: usize> Logic for Fetch<Q> {
         self.load.uso.next = self.uso.val();
         self.load.flow_slots.next = self.flow_slots.val();
         self.load.max_segment.next = self.max_segment.val();
+        self.load.ticks.next = self.ticks.val();
+        self.load.horizon.next = self.horizon.val();
         self.load.rd_valid.next = self.rd_valid.val();
         self.load.rd_data.next = self.rd_data.val();
         self.load.rd_last.next = self.rd_last.val();

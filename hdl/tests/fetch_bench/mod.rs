@@ -19,6 +19,11 @@ pub const REFUSAL: [usize; 7] = [8, 16, 16, 8, 1, 1, 8];
 pub const BURST: [usize; 11] = [4, 1, 1, 1, 8, 9, 7, 9, 64, 64, 18];
 pub const FRAGMENT: [usize; 2] = [64, 18];
 
+/// The clock, which stands.
+const TICKS: u64 = (1 << 32) - 1_000;
+/// How far ahead a launch time may lie.
+const HORIZON: u64 = 1_000_000;
+
 pub fn build_limits() -> BuildLimits {
     let mut features = Features(0);
     features.set_tso(1);
@@ -127,6 +132,8 @@ impl Bench {
         bench.rtl.set("uso", 1);
         bench.rtl.set("flow_slots", 64);
         bench.rtl.set("max_segment", 16_000);
+        bench.rtl.set("ticks", TICKS);
+        bench.rtl.set("horizon", HORIZON);
         bench
     }
 
@@ -188,7 +195,10 @@ impl Bench {
         d.control.set_fragments(fragments);
         d.header_addr = rng.random();
         d.rate.set_inv_rate(rng.random::<u64>() >> 16);
-        d.launch = rng.random();
+        d.launch = match rng.random_range(0..20) {
+            0 => TICKS + HORIZON,
+            _ => rng.random_range(0..=TICKS + HORIZON),
+        };
         d.frag0_addr = rng.random();
         d.frag1_addr = rng.random();
         d.burst.set_flow_slot(rng.random_range(0..64));
@@ -228,7 +238,7 @@ impl Bench {
     pub fn spoil(&mut self, d: &mut TxDescriptor, list: &mut [FragmentEntry]) -> bool {
         let rng = &mut self.rng;
         let mut hole = false;
-        match rng.random_range(0..16) {
+        match rng.random_range(0..17) {
             0 => d.control.0 |= 1 << 45,
             1 => d.burst.0 |= 1 << rng.random_range(50..64),
             2 => d.rate.0 |= 1 << 60,
@@ -257,6 +267,13 @@ impl Bench {
                     list[n].length.set_bytes(0);
                 }
             }
+            15 => {
+                d.control.set_launch(1);
+                d.launch = match rng.random_range(0..2) {
+                    0 => TICKS + HORIZON + 1,
+                    _ => rng.random(),
+                };
+            }
             _ => hole = !list.is_empty(),
         }
         if rng.random_bool(0.2) {
@@ -272,7 +289,10 @@ impl Bench {
             hole = self.spoil(&mut d, &mut list);
         }
         let mut status = check(&d, &build_limits());
-        if status == Status::Ok && !list.is_empty() {
+        let launches = d.control.launch() == 1 && d.burst.flow_slot() != 0;
+        if status == Status::Ok && launches && d.launch > TICKS + HORIZON {
+            status = Status::BeyondHorizon;
+        } else if status == Status::Ok && !list.is_empty() {
             assert_eq!(list.len(), list_entries(usize::from(d.control.fragments())));
             let words: Vec<u64> = list.iter().flat_map(|e| [e.addr, e.length.0]).collect();
             if hole {

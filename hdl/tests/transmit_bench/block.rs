@@ -209,6 +209,8 @@ impl<const Q: usize> Logic for Transmit<Q> {
         self.fetch.uso.next = self.uso.val();
         self.fetch.flow_slots.next = self.flow_slots.val();
         self.fetch.max_segment.next = self.max_segment.val();
+        self.fetch.ticks.next = self.ticks.val();
+        self.fetch.horizon.next = 0.into();
         self.fetch.cfg_valid.next = self.cfg_valid.val();
         self.fetch.cfg_queue.next = self.cfg_queue.val();
         self.fetch.cfg_offset.next = self.cfg_offset.val();

@@ -275,24 +275,42 @@ pub fn launch_times<N: Nic>(nic: N) {
     }
 }
 
-/// A launch time beyond the horizon is refused. For builds that know a horizon.
+/// A launch time beyond the horizon is refused, one at it and one of an unpaced burst
+/// are not.
 pub fn horizon<N: Nic>(nic: N) {
     let mut b = bench(nic);
     b.enable_tx(0, 8, 9);
     let data = payload(5, 2_000);
-    b.write(global::HORIZON.offset, 1_000);
+    b.write(global::HORIZON.offset, 20_000);
     let header = tcp4_header(1);
-    let post = Post {
-        flow_slot: 1,
-        launch: Some(b.nic.now().0 + 100_000),
-        ..tso(&header, &data, 1_000, 9)
-    };
-    let d = b.place(&post);
-    b.push(0, &d);
+    let now = b.nic.now().0;
+    let bursts = [
+        (1, Some(100_000), Status::BeyondHorizon),
+        (1, Some(20_000), Status::Ok),
+        (0, Some(100_000), Status::Ok),
+        (2, None, Status::Ok),
+        (2, Some(u64::MAX - now), Status::BeyondHorizon),
+    ];
+    for (cookie, (flow_slot, ahead, _)) in bursts.iter().enumerate() {
+        let d = b.place(&Post {
+            flow_slot: *flow_slot,
+            launch: ahead.map(|ahead| now + ahead),
+            ..tso(&header, &data, 1_000, cookie as u16)
+        });
+        b.push(0, &d);
+    }
     b.ring(0);
     assert!(b.drain(1_000_000));
     let c = b.completions(0);
-    assert_eq!(c[0].status.status(), Status::BeyondHorizon.code());
+    assert_eq!(c.len(), bursts.len());
+    for c in &c {
+        let cookie = c.status.cookie();
+        let (_, _, expected) = bursts[usize::from(cookie)];
+        assert_eq!(c.status.status(), expected.code(), "burst {cookie}");
+        let frames = if expected == Status::Ok { 2 } else { 0 };
+        assert_eq!(c.done.segments(), frames, "burst {cookie}");
+    }
+    assert_eq!(b.mac.sent.len(), 6);
 }
 
 /// The share of cycles with a beat to the MAC, from the first to the last frame of a

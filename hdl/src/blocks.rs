@@ -110,7 +110,7 @@ pub const BLOCKS: &[Entry] = &[
         true
     ),
     block!("drain", crate::nic::Drain::default(), true),
-    block!("recalled", crate::nic::Recalled::default(), false),
+    block!("recalled", crate::nic::Recalled::default(), true),
     block!("nic_4", crate::nic::Nic4::new(0), false),
     block!("nic_32", crate::nic::Nic32::new(0), false),
 ];
@@ -121,6 +121,7 @@ pub const NIC_8: &[&str] = &[
     "csr_8",
     "fetch_8",
     "drain",
+    "recalled",
     "schedule_8",
     "payload",
     "segment",

@@ -62,7 +62,8 @@ pub struct Drr<const N: usize, const QB: usize> {
     eligible_then: DFF<Bits<N>>,
     eligible_above: DFF<Bits<N>>,
     above: Above<N, QB>,
-    first: FirstOne<N, QB>,
+    first_above: FirstOne<N, QB>,
+    first_of_all: FirstOne<N, QB>,
     quanta: LutRam<Bits<16>, QB>,
     debts: LutRam<Bits<18>, QB>,
     current_hot: DFF<Bits<N>>,
@@ -117,14 +118,17 @@ impl<const N: usize, const QB: usize> Logic for Drr<N, QB> {
         self.above.index.next = self.current.q.val();
         self.eligible_then.d.next = self.eligible.val();
         self.eligible_above.d.next = self.eligible.val() & self.above.out.val();
-        if self.eligible_above.q.val().any() {
-            self.first.data.next = self.eligible_above.q.val();
+        // (Both are looked for, so that whether there is one above comes last.)
+        self.first_above.data.next = self.eligible_above.q.val();
+        self.first_of_all.data.next = self.eligible_then.q.val();
+        if self.first_above.found.val() {
+            self.candidate.d.next = self.first_above.index.val();
+            self.candidate_hot.d.next = self.first_above.one_hot.val();
         } else {
-            self.first.data.next = self.eligible_then.q.val();
+            self.candidate.d.next = self.first_of_all.index.val();
+            self.candidate_hot.d.next = self.first_of_all.one_hot.val();
         }
-        self.candidate.d.next = self.first.index.val();
-        self.candidate_hot.d.next = self.first.one_hot.val();
-        self.candidate_valid.d.next = self.first.found.val();
+        self.candidate_valid.d.next = self.first_of_all.found.val();
         // What it would start with.
         self.quanta.read_address.next = self.candidate.q.val();
         self.debts.read_address.next = self.candidate.q.val();

@@ -78,7 +78,7 @@
 //!
 //! # Limits
 //!
-//! Launch times beyond the horizon are not refused here. A burst's context must
+//! Launch times beyond the horizon are refused by `fetch`. A burst's context must
 //! not be used again before its last grant was taken; slots and queues that the
 //! build does not have must not be enqueued.
 //!
@@ -92,6 +92,7 @@
 //! | grant taken | the flow's key is in the tree, or the flow is due again | 16 |
 //! | key reached | flow is due | 4, and A + 3 for each flow before it at the same time (A = log2 of the slots) |
 //! | rate arithmetic of a grant | that of the next | 7 for each of flow and queue rate |
+//! | queue turned off | its flows that wait are due | 2 to 3 for each slot, and as above |
 //!
 //! So a paced flow alone sends a segment every 23 cycles at most, whatever its
 //! rate, and a queue with a rate one every 25 or so.

@@ -34,12 +34,7 @@ on_both! {
     faults::a_descriptor_spoilt_in_memory_ends_its_burst_and_no_other,
     faults::a_doorbell_beyond_the_ring_is_refused,
     faults::another_contract_is_refused,
+    resets::a_queue_full_of_slow_flows_is_reset_alone_and_works_again,
     resets::the_whole_device_is_reset_and_works_again,
     resets::a_closed_device_leaves_no_mapping,
-}
-
-/// The logic does not hand bursts back when their queue is disabled.
-#[test]
-fn a_queue_full_of_slow_flows_is_reset_alone_and_works_again() {
-    resets::a_queue_full_of_slow_flows_is_reset_alone_and_works_again(rig::rig(rig::On::Model));
 }

@@ -40,8 +40,8 @@ Keys of a line (those in [brackets] may be left out):
   frame    lower-case hex, Ethernet header first: the headers, then the payload of the
            whole burst (up to 262,143 bytes). Lengths and checksums in the headers may
            hold anything
-  kind     tso (TCP segmentation), uso (UDP segmentation), csum (one frame, checksums
-           finished)
+  kind     tso (TCP segmentation), uso (UDP segmentation; the model only), csum (one
+           frame, checksums finished)
   mss      payload bytes of a segment; not needed for csum
   [ip_id]  inc (default: the IPv4 identification counts up), fixed
   [cwr]    first (default: CWR stays on the first segment), all

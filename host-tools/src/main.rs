@@ -16,7 +16,7 @@ mod units;
 mod verilog;
 
 use clap::{Parser, Subcommand};
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use thiserror::Error;
 
@@ -68,13 +68,22 @@ impl Cli {
     }
 }
 
+/// A line for the person who runs the command; when nobody can read it, that is all.
+fn say(line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 fn main() -> ExitCode {
     match Cli::parse().run() {
         Ok(()) => ExitCode::SUCCESS,
         // The reader has seen enough.
-        Err(CliError::Io(e)) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(CliError::Io(e) | CliError::Demo(demo::DemoError::Output(e)))
+            if e.kind() == io::ErrorKind::BrokenPipe =>
+        {
+            ExitCode::SUCCESS
+        }
         Err(e) => {
-            eprintln!("tsonic: {e}");
+            say(format_args!("tsonic: {e}"));
             ExitCode::FAILURE
         }
     }

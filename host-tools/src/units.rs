@@ -15,10 +15,15 @@ pub fn size(text: &str) -> Result<u64, String> {
             "'{text}' is no size: write bytes, or a number with kB, MB, GB, KiB, MiB, GiB (64MiB)"
         )
     };
-    text.parse::<ByteSize>()
-        .map(|b| b.as_u64())
-        .map_err(|_| wrong())
+    match text.parse::<ByteSize>() {
+        // The parser stops at the largest number there is.
+        Ok(size) if size.as_u64() < u64::MAX => Ok(size.as_u64()),
+        _ => Err(wrong()),
+    }
 }
+
+/// Longest span that is taken: more than any link's delay or anyone's patience.
+const SPAN_MAX: Duration = Duration::from_hours(24);
 
 /// Bytes per second: `20MB/s`, `1MiB/s`, or in bits as `tc` writes them: `1Gbit`, `800kbit`.
 ///
@@ -79,14 +84,20 @@ pub fn share(text: &str) -> Result<f64, String> {
 /// # Errors
 /// A sentence that says what is taken.
 pub fn span(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is no span: write a number with ns, us, ms or s (200us)");
+    let wrong = || {
+        format!("'{text}' is no span: write a number with ns, us, ms or s (200us), a day at most")
+    };
     let lower = text.trim();
     let (number, scale) = [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0)]
         .iter()
         .find_map(|(unit, scale)| lower.strip_suffix(unit).map(|n| (n, *scale)))
         .unwrap_or((lower, 1.0));
     let seconds = number.trim().parse::<f64>().map_err(|_| wrong())? * scale;
-    Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+    let span = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
+    match span <= SPAN_MAX {
+        true => Ok(span),
+        false => Err(wrong()),
+    }
 }
 
 #[cfg(test)]

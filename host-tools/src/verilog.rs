@@ -144,11 +144,11 @@ fn write(name: &str, folder: Option<&PathBuf>, design: &Design) -> Result<(), Cl
     };
     let lines = design.text.lines();
     let modules = lines.clone().filter(|l| l.starts_with("module ")).count();
-    eprintln!(
+    crate::say(format_args!(
         "tsonic: {place}: {} lines, {modules} modules, top module {} with {} ports",
         lines.count(),
         design.top,
         design.ports
-    );
+    ));
     Ok(())
 }

@@ -150,6 +150,24 @@ fn bad_input_gets_one_clear_sentence() {
         (&["demo", "--loss", "2"], 2, "no share"),
         (&["demo", "--size", "lots"], 2, "no size"),
         (&["demo", "--rate", "0MB/s"], 2, "no rate"),
+        (&["demo", "--rate", "100B/s"], 2, "choose 200 B/s"),
+        (&["demo", "--size", "99999999999EiB"], 2, "no size"),
+        (&["demo", "--delay", "18446744074s"], 2, "a day at most"),
+        (
+            &["demo", "--size", "1EiB", "--timeout", "1s"],
+            1,
+            "not done after 1 s",
+        ),
+        (
+            &["demo", "--peer", "sim", "--ipv6", "--mtu", "600"],
+            1,
+            "1280",
+        ),
+        (
+            &["demo", "--peer", "sim", "--pcap", "/nonexistent/x"],
+            1,
+            "/nonexistent/x: No such file",
+        ),
         (&["demo", "--flows", "0"], 2, "1..=256"),
         (&["demo", "--gso-max", "1GiB"], 2, "choose 1 to"),
         (
@@ -162,4 +180,43 @@ fn bad_input_gets_one_clear_sentence() {
         assert_eq!(got, code, "{args:?}: {stderr}");
         assert!(stderr.contains(says), "{args:?}: {stderr}");
     }
+}
+
+#[test]
+fn a_capture_does_not_empty_the_file_that_is_sent() {
+    let path = std::env::temp_dir().join(format!("tsonic-own-{}", std::process::id()));
+    std::fs::write(&path, [7; 1_000]).expect("a file to send");
+    let name = path.to_string_lossy();
+    let (code, stderr) = refusal(&["demo", "--peer", "sim", &*name, "--pcap", &*name]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("choose another"), "{stderr}");
+    let left = std::fs::read(&path).expect("it is still there");
+    assert_eq!(left, [7; 1_000]);
+    std::fs::remove_file(&path).expect("it goes");
+}
+
+#[test]
+fn a_connection_that_is_given_up_says_so() {
+    let (code, stderr) = refusal(&[
+        "demo", "--peer", "sim", "--size", "100KiB", "--loss", "50%", "--seed", "1",
+    ]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("timed out"), "{stderr}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_an_error_without_a_panic() {
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .expect("/dev/full");
+    let out = Command::new(env!("CARGO_BIN_EXE_tsonic"))
+        .args(["demo", "--peer", "sim", "--size", "1KiB", "--json"])
+        .stdout(full)
+        .output()
+        .expect("the built binary runs");
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("standard output"), "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
 }

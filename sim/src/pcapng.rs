@@ -5,16 +5,16 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::BufWriter;
-use std::path::Path;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
+use pcap_file::{DataLink, PcapError};
 use thiserror::Error;
 use tsonic_types::Nanos;
 
@@ -26,8 +26,27 @@ const OUTBOUND: u32 = 2;
 
 /// The capture could not be written.
 #[derive(Debug, Error)]
-#[error("capture: {0}; choose a path that can be written, with space for it")]
-pub struct CaptureError(#[from] pcap_file::PcapError);
+pub enum CaptureError {
+    /// The file cannot be made.
+    #[error("{}: {source}; choose a path that can be written", path.display())]
+    Create {
+        /// Its path.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// It could be made, but not written to the end.
+    #[error("{}; choose a place with room for it", reason(.0))]
+    Write(#[from] PcapError),
+}
+
+/// The operating system's answer where there is one: the crate speaks of reading.
+fn reason(error: &PcapError) -> String {
+    match error {
+        PcapError::IoError(e) => e.to_string(),
+        other => other.to_string(),
+    }
+}
 
 /// A capture that is being written.
 pub struct Capture {
@@ -50,7 +69,10 @@ impl Capture {
     /// # Errors
     /// [`CaptureError`] when it cannot be written.
     pub fn create(path: &Path) -> Result<Capture, CaptureError> {
-        let file = File::create(path).map_err(pcap_file::PcapError::IoError)?;
+        let file = File::create(path).map_err(|source| CaptureError::Create {
+            path: path.into(),
+            source,
+        })?;
         let mut writer = PcapNgWriter::new(BufWriter::new(file))?;
         writer.write_pcapng_block(InterfaceDescriptionBlock {
             linktype: DataLink::ETHERNET,
@@ -100,7 +122,7 @@ impl Capture {
     pub fn flush(&mut self) -> Result<(), CaptureError> {
         use std::io::Write;
         let flushed = self.writer.get_mut().flush();
-        flushed.map_err(|e| CaptureError(pcap_file::PcapError::IoError(e)))
+        flushed.map_err(|e| CaptureError::Write(PcapError::IoError(e)))
     }
 }
 

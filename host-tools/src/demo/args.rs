@@ -39,8 +39,8 @@ pub struct DemoArgs {
     /// Queue pairs of the NIC (rtl: 4, 8 or 32).
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub queues: u16,
-    /// Payload rate that each connection keeps below.
-    #[arg(long, value_parser = units::rate)]
+    /// Payload rate that each connection keeps below; 200 B/s at least.
+    #[arg(long, value_parser = paced)]
     pub rate: Option<ByteRate>,
     /// Speed of the wire.
     #[arg(long, default_value = "1Gbit", value_parser = units::rate)]
@@ -94,6 +94,20 @@ pub enum PeerKind {
     Linux,
     /// Our own engine.
     Sim,
+}
+
+/// Slowest rate of a connection: the NIC's rates end at 2^20 ticks a wire byte, 119 bytes
+/// a second, and headers are on the wire, too.
+const RATE_MIN: ByteRate = ByteRate(200);
+
+fn paced(text: &str) -> Result<ByteRate, String> {
+    match units::rate(text)? {
+        rate if rate >= RATE_MIN => Ok(rate),
+        rate => Err(format!(
+            "{} B/s is slower than the NIC can pace: choose {} B/s or more",
+            rate.0, RATE_MIN.0
+        )),
+    }
 }
 
 fn gso_max(text: &str) -> Result<u32, String> {

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 /// Bytes read at a time.
@@ -32,15 +32,16 @@ impl Data {
     /// # Errors
     /// The operating system's.
     pub fn open(path: &Path) -> io::Result<Data> {
-        let file = File::open(path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
+        // Looked at before it is opened: opening a FIFO waits for a writer.
+        if !std::fs::metadata(path)?.is_file() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "not a regular file",
             ));
         }
-        Ok(Data::File(file, metadata.len()))
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        Ok(Data::File(file, len))
     }
 
     /// Bytes in all.
@@ -72,21 +73,34 @@ impl Data {
         }
     }
 
-    /// SHA-256 over all of it.
+    /// Whether `path` is the file that is read.
+    pub fn is_at(&self, path: &Path) -> bool {
+        let Data::File(file, _) = self else {
+            return false;
+        };
+        let place = |m: std::fs::Metadata| (m.dev(), m.ino());
+        let ours = file.metadata().map(place).ok();
+        ours.is_some() && ours == std::fs::metadata(path).map(place).ok()
+    }
+
+    /// SHA-256 over all of it; `None` when `late` says to give up.
     ///
     /// # Errors
     /// As [`Data::read`].
-    pub fn sha256(&self) -> io::Result<[u8; 32]> {
+    pub fn sha256(&self, late: impl Fn() -> bool) -> io::Result<Option<[u8; 32]>> {
         let mut hash = Sha256::new();
         let mut block = vec![0; BLOCK];
         let mut at = 0;
         while at < self.len() {
+            if late() {
+                return Ok(None);
+            }
             let n = (self.len() - at).min(BLOCK as u64) as usize;
             self.read(at, &mut block[..n])?;
             hash.update(&block[..n]);
             at += n as u64;
         }
-        Ok(hash.finalize().into())
+        Ok(Some(hash.finalize().into()))
     }
 
     /// The part of connection `flow` of `flows`; the parts follow each other.
@@ -121,11 +135,14 @@ mod tests {
             assert_eq!(some, all[offset..offset + len]);
         }
         assert_eq!(
-            data.sha256().unwrap(),
-            <[u8; 32]>::from(Sha256::digest(&all))
+            data.sha256(|| false).unwrap(),
+            Some(<[u8; 32]>::from(Sha256::digest(&all)))
         );
         let other = Data::Random { seed: 8, len: 1000 };
-        assert_ne!(data.sha256().unwrap(), other.sha256().unwrap());
+        assert_ne!(
+            data.sha256(|| false).unwrap(),
+            other.sha256(|| false).unwrap()
+        );
     }
 
     #[test]

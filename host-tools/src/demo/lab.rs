@@ -153,7 +153,9 @@ impl Lab {
                     world = Some((w, Some(kernel)));
                 }
                 Err(error) if args.peer.is_none() => {
-                    eprintln!("tsonic: no kernel peer ({error}); the receiver is our own engine");
+                    crate::say(format_args!(
+                        "tsonic: no kernel peer ({error}); the receiver is our own engine"
+                    ));
                 }
                 Err(error) => return Err(error.into()),
             }

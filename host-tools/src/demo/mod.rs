@@ -16,7 +16,7 @@ use lab::{Lab, Receiver};
 use receiver::{EngineSink, KernelSink};
 use report::Report;
 use sender::Sender;
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -33,6 +33,8 @@ use tsonic_types::Nanos;
 const LOOK: Nanos = Nanos::from_millis(5);
 /// A run that lasts longer than this shows its progress.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Least MTU of a link that carries IPv6 (RFC 8200, section 5).
+const IPV6_MTU_MIN: u16 = 1_280;
 /// Turns between two looks at the wall clock.
 const CLOCK_TURNS: u32 = 64;
 
@@ -59,6 +61,15 @@ pub enum DemoError {
     /// No capture.
     #[error("cannot capture: {0}")]
     Capture(#[from] CaptureError),
+    /// The capture would empty the file that is sent.
+    #[error("--pcap names the file that is sent: choose another")]
+    CaptureOfInput,
+    /// The report cannot be written.
+    #[error("{0}; check where standard output goes")]
+    Output(io::Error),
+    /// IPv6 on a link that cannot carry it.
+    #[error("IPv6 needs an MTU of {IPV6_MTU_MIN} at least, not {0} (RFC 8200, section 5)")]
+    Ipv6Mtu(u16),
     /// A tunable was refused.
     #[error("--sysctl: {0}")]
     Tunable(#[from] TunableError),
@@ -99,12 +110,20 @@ pub fn run(args: &DemoArgs) -> Result<(), DemoError> {
             len: args.size,
         },
     };
+    if args.pcap.as_ref().is_some_and(|p| data.is_at(p)) {
+        return Err(DemoError::CaptureOfInput);
+    }
+    if args.ipv6 && args.mtu < IPV6_MTU_MIN {
+        return Err(DemoError::Ipv6Mtu(args.mtu));
+    }
     let report = transfer(args, &data)?;
+    let mut out = io::stdout().lock();
     if args.json {
         // A report is made of numbers, strings and maps: it always serializes.
-        println!("{}", serde_json::to_string(&report).unwrap_or_default());
+        let line = serde_json::to_string(&report).unwrap_or_default();
+        writeln!(out, "{line}").map_err(DemoError::Output)?;
     } else {
-        println!("{report}");
+        writeln!(out, "{report}").map_err(DemoError::Output)?;
     }
     if report.ok {
         Ok(())
@@ -119,7 +138,12 @@ enum Sink {
 }
 
 fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
-    let sha256_sent = data.sha256().map_err(DemoError::Read)?;
+    let wall = Instant::now();
+    let timed_out = || DemoError::TimedOut(args.timeout.as_secs());
+    let sha256_sent = data
+        .sha256(|| wall.elapsed() > args.timeout)
+        .map_err(DemoError::Read)?
+        .ok_or_else(timed_out)?;
     let mut lab = Lab::new(args)?;
     let target = lab.addresses.target();
     let mut kernel = None;
@@ -135,7 +159,7 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
         ),
     };
     let started = lab.sender.now();
-    let wall = Instant::now();
+    let wall_started = Instant::now();
     let mut app = Sender::open(
         lab.sender.engine(),
         started,
@@ -178,7 +202,7 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
         turns = turns.wrapping_add(1);
         if turns.is_multiple_of(CLOCK_TURNS) {
             if wall.elapsed() > args.timeout {
-                return Err(DemoError::TimedOut(args.timeout.as_secs()));
+                return Err(timed_out());
             }
             progress.show(received);
         }
@@ -229,7 +253,7 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
         } else {
             0.0
         },
-        wall_seconds: wall.elapsed().as_secs_f64(),
+        wall_seconds: wall_started.elapsed().as_secs_f64(),
         dilation,
         bursts: total.bursts,
         segments: total.segments,

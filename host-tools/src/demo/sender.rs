@@ -6,7 +6,7 @@ use super::data::Data;
 use std::net::SocketAddr;
 use std::ops::Range;
 use tsonic_host::Pool;
-use tsonic_tcp::{ConnId, Engine, Error, State};
+use tsonic_tcp::{CloseReason, ConnId, Engine, Error, State};
 use tsonic_types::{ByteRate, CoreId, Nanos, TenantId};
 
 /// Bytes handed to a connection at once.
@@ -111,12 +111,14 @@ impl Sender {
         engine.info(self.flows.first()?.conn)?.min_rtt
     }
 
-    /// The reason of a connection that ended before everything was sent.
+    /// The reason of a connection that ended before everything was sent, or before
+    /// its end was acknowledged.
     pub fn broken(&self, engine: &Engine<Pool>) -> Option<Error> {
         self.flows.iter().find_map(|f| {
             let gone = engine.state(f.conn) == Some(State::Closed);
             let reason = engine.close_reason(f.conn)?;
-            (gone && !f.ended).then_some(Error::Closed(reason))
+            let early = !f.ended || reason != CloseReason::Normal;
+            (gone && early).then_some(Error::Closed(reason))
         })
     }
 }

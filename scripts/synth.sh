@@ -18,4 +18,7 @@ if [ -z "${TSONIC_FPGA_BIN:-}" ]; then
 fi
 out=${CARGO_TARGET_DIR:-target}/synthesis
 mkdir -p "$out"
-exec cargo run --quiet -p tsonic-hdl --example synth -- --out "$out" "$@"
+# With the features that the whole workspace's tests are built with, so that nothing is
+# compiled twice.
+cargo build --quiet --locked --workspace --example synth
+exec "${CARGO_TARGET_DIR:-target}/debug/examples/synth" --out "$out" "$@"

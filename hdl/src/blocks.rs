@@ -5,6 +5,7 @@
 //! Who writes a block adds a line to [`BLOCKS`], and a lock-step test.
 
 use rust_hdl::prelude::*;
+use tsonic_regs::limits::MAX_SEGMENT_DEFAULT;
 
 /// A block in the form that the gates take.
 pub struct Entry {
@@ -94,8 +95,8 @@ pub const BLOCKS: &[Entry] = &[
         crate::csr::Csr::<8>::new(&crate::csr::Build {
             hash: 0,
             queues: 8,
-            flow_slots: 64,
-            max_segment: 16_000
+            flow_slots: crate::builds::FLOW_SLOTS,
+            max_segment: MAX_SEGMENT_DEFAULT as u32
         }),
         true
     ),
@@ -104,8 +105,8 @@ pub const BLOCKS: &[Entry] = &[
         crate::csr::Csr::<10>::new(&crate::csr::Build {
             hash: 0,
             queues: 32,
-            flow_slots: 64,
-            max_segment: 16_000
+            flow_slots: crate::builds::FLOW_SLOTS,
+            max_segment: MAX_SEGMENT_DEFAULT as u32
         }),
         true
     ),

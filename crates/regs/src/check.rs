@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(check(&d, &b), Status::Ok);
         type Fault = fn(&mut TxDescriptor);
         let faults: &[(Status, Fault)] = &[
-            (Status::ReservedBits, |d| d.burst.0 |= 1 << 63),
+            (Status::ReservedBits, |d| d.control.0 |= 1 << 46),
             (Status::BadKind, |d| d.control.set_kind(9)),
             (Status::BadKind, |d| d.control.set_kind(Kind::Uso as u8)),
             (Status::BadFlowSlot, |d| d.burst.set_flow_slot(64)),

@@ -51,6 +51,55 @@ word! {
     }
 }
 
+word! {
+    /// Word 0 of a budget's write-back.
+    WriteBackBytes(u64) / write_back_bytes {
+        /// Limit in wire bytes.
+        limit, set_limit, LIMIT: u32 = 31..0;
+        /// Wire bytes charged and not credited.
+        inflight, set_inflight, INFLIGHT: u32 = 63..32;
+    }
+}
+
+word! {
+    /// Word 1 of a budget's write-back.
+    WriteBackStalls(u64) / write_back_stalls {
+        /// Stalls found since the budget was started.
+        count, set_count, COUNT: u32 = 31..0;
+        /// Longest of them in ticks, a multiple of 2^[`crate::limits::BQL_STALL_SHIFT`], saturating.
+        longest, set_longest, LONGEST: u32 = 63..32;
+    }
+}
+
+/// A queue's budget as the device writes it back, in one write, after each credit
+/// flush that credited the queue, and when the budget is started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(16))]
+pub struct WriteBack {
+    /// Word 0.
+    pub bytes: WriteBackBytes,
+    /// Word 1.
+    pub stalls: WriteBackStalls,
+}
+
+impl WriteBack {
+    /// Bytes of a write-back.
+    pub const BYTES: usize = 16;
+
+    /// As words.
+    pub const fn to_words(self) -> [u64; 2] {
+        [self.bytes.0, self.stalls.0]
+    }
+
+    /// Words as a write-back; any words are one.
+    pub const fn from_words(w: [u64; 2]) -> WriteBack {
+        WriteBack {
+            bytes: WriteBackBytes(w[0]),
+            stalls: WriteBackStalls(w[1]),
+        }
+    }
+}
+
 /// A transmit completion, written when the burst's last frame has departed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(32))]

@@ -74,6 +74,8 @@ word! {
         flow_slot, set_flow_slot, FLOW_SLOT: u16 = 33..18;
         /// The driver's own number for the burst; the completion returns it. Never `COOKIE_NONE`.
         cookie, set_cookie, COOKIE: u16 = 49..34;
+        /// Payload of the flow in the device above which it is told to throttle, in KiB; 0: no limit. Never blocks; of no effect with slot 0 or without FLOW_LIMIT.
+        flow_limit, set_flow_limit, FLOW_LIMIT: u16 = 63..50;
     }
 }
 

@@ -14,6 +14,7 @@ pub mod descriptor;
 mod error;
 mod layout;
 pub mod limits;
+pub mod pci;
 pub mod registers;
 pub mod tables;
 

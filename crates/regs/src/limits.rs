@@ -5,7 +5,7 @@
 pub const MAGIC: u32 = 0x5453_4e43;
 /// Version of the contract. The driver refuses any other major number (the
 /// upper 16 bits), and a minor number below the one that it was built for.
-pub const CONTRACT_VERSION: u32 = 0x0001_0000;
+pub const CONTRACT_VERSION: u32 = 0x0001_0001;
 
 /// Most queue pairs a build can have.
 pub const QUEUES_MAX: usize = 256;
@@ -40,6 +40,12 @@ pub const INV_RATE_BITS: usize = 48;
 pub const PACER_KEY_BITS: usize = 34;
 /// Maximal frame times of lateness debt that the register holds after reset.
 pub const LATENESS_DEBT_FRAMES: usize = 64;
+
+/// log2 of the ticks in one step of a budget's stall detector: about a millisecond at
+/// 125 MHz. Its history is 256 steps long.
+pub const BQL_STALL_SHIFT: usize = 17;
+/// Bytes in one unit of a descriptor's flow limit.
+pub const FLOW_LIMIT_UNIT: usize = 1_024;
 
 /// Rows of the RSS indirection table.
 pub const RSS_TABLE: usize = 128;

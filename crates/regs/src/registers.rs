@@ -7,6 +7,8 @@
 //! | 0x0000 | [`GlobalBlock`] |
 //! | 0x8000 + 0x80 q | [`QueueBlock`] of queue pair q |
 //! | 0x10_0000 + 0x1000 q | [`DoorbellPage`] of queue pair q |
+//!
+//! The MSI-X table and its pending bits are a BAR of their own: [`crate::pci`].
 
 use crate::layout::word;
 use volatile_register::{RO, RW, WO};
@@ -61,6 +63,18 @@ word! {
     DeviceStatus(u32) / device_status {
         /// 1: no burst is in the device, no request is outstanding, the MAC port is empty.
         idle, set_idle, IDLE: u8 = 0..0;
+    }
+}
+
+word! {
+    /// Events of the device, one vector for all of them ([`crate::pci::event_vector`]).
+    Events(u32) / events {
+        /// A doorbell was refused; DOORBELL_ERRORS counts them.
+        doorbell, set_doorbell, DOORBELL: u8 = 0..0;
+        /// A queue's stall detector found a stall; its write-back says which.
+        bql_stall, set_bql_stall, BQL_STALL: u8 = 1..1;
+        /// A read of the device met an address that is not mapped for it.
+        address_fault, set_address_fault, ADDRESS_FAULT: u8 = 2..2;
     }
 }
 
@@ -202,6 +216,10 @@ block! {
         0x050 cn_target CN_TARGET: Rw;
         /// Launch times beyond this many ticks from now are refused or capped.
         0x054 horizon HORIZON: Rw;
+        /// [`Events`] that happened; write 1 to a bit to clear it.
+        0x058 event_status EVENT_STATUS: Rw;
+        /// [`Events`] that interrupt: the vector fires when one of them appears in EVENT_STATUS.
+        0x05c event_mask EVENT_MASK: Rw;
         /// RSS key, first byte in the least significant byte of the first register.
         0x080 rss_key RSS_KEY: Rw [10];
         /// RSS indirection table: the queue of each row.
@@ -250,7 +268,7 @@ block! {
         0x1c tx_rate_hi TX_RATE_HI: Rw;
         /// Quantum of deficit round robin in wire bytes, 1 to 65,535.
         0x20 tx_quantum TX_QUANTUM: Rw;
-        /// Byte budget: limit to start from, in wire bytes.
+        /// Byte budget: limit to start from, in wire bytes. The write starts the budget with what BQL_MIN, BQL_MAX, BQL_HOLD and BQL_STALL hold; BQL_MAX 0 ends it.
         0x24 bql_limit BQL_LIMIT: Rw;
         /// Byte budget: least limit.
         0x28 bql_min BQL_MIN: Rw;
@@ -258,7 +276,7 @@ block! {
         0x2c bql_max BQL_MAX: Rw;
         /// Byte budget: hold time in ticks.
         0x30 bql_hold BQL_HOLD: Rw;
-        /// Byte budget: stall threshold in ticks, 0 is off.
+        /// Byte budget: stall threshold in ticks, rounded up to 2^[`crate::limits::BQL_STALL_SHIFT`]; 0 is off.
         0x34 bql_stall BQL_STALL: Rw;
         /// Address of the receive ring, low half; aligned to 16.
         0x40 rx_ring_lo RX_RING_LO: Rw;
@@ -276,7 +294,7 @@ block! {
         0x60 coalesce_count COALESCE_COUNT: Rw;
         /// Ticks that a completion waits for others at most; 0: it does not.
         0x64 coalesce_ticks COALESCE_TICKS: Rw;
-        /// Address where budgets are written back, low half; aligned to 64; 0 in both: nowhere.
+        /// Address where the budget is written back ([`crate::completion::WriteBack`]), low half; aligned to 64; 0 in both: nowhere.
         0x68 write_back_lo WRITE_BACK_LO: Rw;
         /// High half.
         0x6c write_back_hi WRITE_BACK_HI: Rw;
@@ -290,6 +308,10 @@ block! {
         0x000 tx_tail TX_TAIL: Wo;
         /// New tail of the receive ring.
         0x004 rx_tail RX_TAIL: Wo;
+        /// The clock in ticks, low half; one 64-bit read gives both.
+        0x008 clock_lo CLOCK_LO: Ro;
+        /// High half; a 32-bit read gives the half as it is at that tick.
+        0x00c clock_hi CLOCK_HI: Ro;
     }
 }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The contract as tables, for whatever prints it.
 
-use crate::completion::{rx_done, rx_hash, rx_status, tx_done, tx_status};
+use crate::completion::{
+    rx_done, rx_hash, rx_status, tx_done, tx_status, write_back_bytes, write_back_stalls,
+};
 use crate::descriptor::{fragment_length, rx_buffer, tx_burst, tx_control, tx_lengths, tx_rate};
 use crate::layout::Field;
 use crate::limits;
 use crate::registers::{
     DOORBELL_BASE, DOORBELL_STRIDE, QUEUE_BLOCK_BASE, QUEUE_BLOCK_STRIDE, Register, control,
-    device_status, doorbell, features, global, queue, queue_control, ring_size,
+    device_status, doorbell, events, features, global, queue, queue_control, ring_size,
 };
 
 /// A block of registers.
@@ -110,9 +112,12 @@ pub const WORDS: &[WordTable] = &[
     ),
     fields("RX_COMPLETION", 2, rx_hash::FIELDS),
     fields("RX_COMPLETION", 3, rx_done::FIELDS),
+    fields("WRITE_BACK", 0, write_back_bytes::FIELDS),
+    fields("WRITE_BACK", 1, write_back_stalls::FIELDS),
     fields("FEATURES", 0, features::FIELDS),
     fields("CONTROL", 0, control::FIELDS),
     fields("STATUS", 0, device_status::FIELDS),
+    fields("EVENT_STATUS, EVENT_MASK", 0, events::FIELDS),
     fields("TX_RING_SIZE, RX_RING_SIZE", 0, ring_size::FIELDS),
     fields("TX_CONTROL, RX_CONTROL", 0, queue_control::FIELDS),
 ];
@@ -164,6 +169,16 @@ pub const LIMITS: &[(&str, u64, &str)] = &[
         "DMA_REQUEST_MAX",
         limits::DMA_REQUEST_MAX as u64,
         "bytes of a memory request",
+    ),
+    (
+        "FLOW_LIMIT_UNIT",
+        limits::FLOW_LIMIT_UNIT as u64,
+        "bytes in a unit of a descriptor's flow limit",
+    ),
+    (
+        "BQL_STALL_SHIFT",
+        limits::BQL_STALL_SHIFT as u64,
+        "log2 of the ticks in a step of the stall detector",
     ),
     (
         "INV_RATE_FRACTION",

@@ -93,7 +93,7 @@ pub fn descriptors<N: Nic>(nic: N) {
             Status::TooManyFragments,
             Box::new(|d| d.control.set_fragments(18)),
         ),
-        (Status::ReservedBits, Box::new(|d| d.burst.0 |= 1 << 60)),
+        (Status::ReservedBits, Box::new(|d| d.control.0 |= 1 << 46)),
         (Status::BadKind, Box::new(|d| d.control.set_kind(7))),
         (
             Status::BadFlowSlot,

@@ -292,7 +292,7 @@ impl Script {
 /// Breaks a descriptor. Some faults need a payload; then there may be none.
 fn spoil(d: &mut TxDescriptor, fault: Fault) {
     match fault {
-        Fault::Reserved => d.burst.0 |= 1 << 60,
+        Fault::Reserved => d.control.0 |= 1 << 46,
         Fault::Kind => d.control.set_kind(9),
         Fault::Slot => d.burst.set_flow_slot(SLOTS as u16),
         Fault::Fragments => d.control.set_fragments(18),

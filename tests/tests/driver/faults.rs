@@ -111,7 +111,7 @@ pub fn a_descriptor_spoilt_in_memory_ends_its_burst_and_no_other(mut r: Rig) {
         (Status::MssZero, |d| d.control.set_mss(0)),
         (Status::LengthMismatch, |d| d.lengths.set_frag0_len(2_999)),
         (Status::LengthMismatch, |d| d.burst.set_payload_len(3_001)),
-        (Status::ReservedBits, |d| d.burst.0 |= 1 << 60),
+        (Status::ReservedBits, |d| d.control.0 |= 1 << 46),
         (Status::AddressFault, |d| d.header_addr = NOWHERE),
     ];
     for (i, (status, spoil)) in spoils.into_iter().enumerate() {

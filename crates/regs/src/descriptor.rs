@@ -128,10 +128,9 @@ impl TxDescriptor {
     pub const BYTES: usize = 64;
     /// 64-bit words of a slot.
     pub const WORDS: usize = Self::BYTES / 8;
-    /// Reserved bits of words 0, 1, 3 and 7.
-    pub const RESERVED: [(usize, u64); 4] = [
+    /// Reserved bits of words 0, 3 and 7; word 1 has none.
+    pub const RESERVED: [(usize, u64); 3] = [
         (0, !mask(tx_control::FIELDS)),
-        (1, !mask(tx_burst::FIELDS)),
         (3, !mask(tx_rate::FIELDS)),
         (7, !mask(tx_lengths::FIELDS)),
     ];
@@ -231,6 +230,7 @@ const fn mask(fields: &[crate::layout::Field]) -> u64 {
 }
 
 const _: () = assert!(size_of::<TxDescriptor>() == TxDescriptor::BYTES);
+const _: () = assert!(mask(tx_burst::FIELDS) == u64::MAX);
 const _: () = assert!(size_of::<FragmentEntry>() == FragmentEntry::BYTES);
 const _: () = assert!(size_of::<RxDescriptor>() == RxDescriptor::BYTES);
 

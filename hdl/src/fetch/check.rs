@@ -63,7 +63,6 @@ pub struct Check {
     header: DFF<Bits<10>>,
 
     control_word: Signal<Local, Bits<64>>,
-    burst_word: Signal<Local, Bits<64>>,
     rate_word: Signal<Local, Bits<64>>,
     length_word: Signal<Local, Bits<64>>,
     kind: Signal<Local, Bits<4>>,
@@ -91,9 +90,8 @@ pub struct Check {
     slot_wide: Signal<Local, Bits<17>>,
 
     reserved0: Fixed<64, { reserved(0) }>,
-    reserved1: Fixed<64, { reserved(1) }>,
-    reserved3: Fixed<64, { reserved(2) }>,
-    reserved7: Fixed<64, { reserved(3) }>,
+    reserved3: Fixed<64, { reserved(1) }>,
+    reserved7: Fixed<64, { reserved(2) }>,
     list_align: Fixed<64, { FragmentEntry::BYTES as u64 - 1 }>,
     kind_raw: Fixed<4, { Kind::Raw as u64 }>,
     kind_csum: Fixed<4, { Kind::Csum as u64 }>,
@@ -122,9 +120,8 @@ pub struct Check {
 
 const _: () = assert!(
     TxDescriptor::RESERVED[0].0 == 0
-        && TxDescriptor::RESERVED[1].0 == 1
-        && TxDescriptor::RESERVED[2].0 == 3
-        && TxDescriptor::RESERVED[3].0 == 7
+        && TxDescriptor::RESERVED[1].0 == 3
+        && TxDescriptor::RESERVED[2].0 == 7
         && INLINE_FRAGMENTS == 2
 );
 
@@ -150,11 +147,9 @@ impl Logic for Check {
         self.length_fields.data.next = self.lengths.val();
 
         self.control_word.next = self.control.val() & self.reserved0.val();
-        self.burst_word.next = self.burst.val() & self.reserved1.val();
         self.rate_word.next = self.rate.val() & self.reserved3.val();
         self.length_word.next = self.lengths.val() & self.reserved7.val();
         self.is_reserved.d.next = self.control_word.val().any()
-            | self.burst_word.val().any()
             | self.rate_word.val().any()
             | self.length_word.val().any();
 

@@ -240,7 +240,7 @@ impl Bench {
         let mut hole = false;
         match rng.random_range(0..17) {
             0 => d.control.0 |= 1 << 45,
-            1 => d.burst.0 |= 1 << rng.random_range(50..64),
+            1 => d.control.0 |= 1 << rng.random_range(45..48),
             2 => d.rate.0 |= 1 << 60,
             3 => d.lengths.0 |= 1 << 20,
             4 => d.control.set_kind(rng.random_range(4..16)),

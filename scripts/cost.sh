@@ -9,9 +9,9 @@
 #   per burst: choice of size, gate, queue, header, post, doorbell, completion
 #   per ACK:   ring to scoreboard, round-trip time and window; buffer refill
 #
-# Fails above the limits below. An acknowledgement of a whole burst ends one range
-# of the scoreboard and cuts another, gives an RTT sample, frees a chunk and has a
-# doorbell of its own, so it has its own limit (1,500 is wanted for it, too). The
+# Fails above the limits below. An acknowledgement of 64 segments ends one range of
+# the scoreboard and cuts another, gives an RTT sample and frees a chunk, so it has a
+# limit of its own. The
 # copy of the application's write is shown beside. For the hot spots of the last run:
 #   callgrind_annotate "${CARGO_TARGET_DIR:-target}"/cost/callgrind.2 | less
 set -euo pipefail

@@ -45,6 +45,11 @@ impl Producer {
         true
     }
 
+    /// Slots staged that the device was not told of.
+    pub const fn unpublished(&self) -> usize {
+        (self.staged.wrapping_sub(self.published) & self.mask) as usize
+    }
+
     /// The new tail for the doorbell; `None` when nothing was staged since.
     pub const fn publish(&mut self) -> Option<u16> {
         if self.staged == self.published {

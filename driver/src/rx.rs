@@ -4,7 +4,8 @@
 //! The queue owns its buffers and keeps all of them in the device. A completed
 //! buffer's bytes are copied out before the frame is handed over (the device may
 //! write the memory, so no reference to it exists), and the buffer is posted
-//! again at once; `flush` rings one doorbell for all of them. A frame longer than
+//! again at once; `flush` rings one doorbell for all of them, `refill` only once a
+//! batch has gathered. A frame longer than
 //! a buffer spans several and is handed over whole.
 
 use crate::error::DriverError;
@@ -28,6 +29,10 @@ const FRAME_BYTES: usize = 1 << 16;
 const WORD: usize = 8;
 /// Smallest buffer in bytes.
 pub(crate) const BUFFER_MIN: u16 = 64;
+
+/// Buffers that are given back with one doorbell while frames trickle in. The
+/// smallest queue has more than three times as many.
+const REFILL_BATCH: usize = 16;
 
 /// How a receive queue is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,6 +208,22 @@ impl RxQueue {
         function.write32(0, offset as u64, u32::from(tail))?;
         self.stats.rx_doorbells += 1;
         Ok(true)
+    }
+
+    /// As [`RxQueue::flush`], once enough buffers have gathered to be worth a
+    /// register write. The device has all others meanwhile.
+    ///
+    /// # Errors
+    /// [`DriverError::Bus`]: the device is gone.
+    #[inline]
+    pub fn refill<F: PciFunction + ?Sized>(
+        &mut self,
+        function: &mut F,
+    ) -> Result<bool, DriverError> {
+        if self.ring.unpublished() < REFILL_BATCH {
+            return Ok(false);
+        }
+        self.flush(function)
     }
 
     /// Hands at most `budget` frames (without FCS) to `each`, oldest first, and

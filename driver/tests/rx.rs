@@ -104,6 +104,21 @@ fn frames_span_buffers_and_rings_wrap() {
 }
 
 #[test]
+fn single_frames_share_a_doorbell_and_never_find_the_ring_dry() {
+    let mut r = rig();
+    let before = r.rx.stats().rx_doorbells;
+    for seed in 0..1_600 {
+        let delivered = r
+            .fake
+            .deliver(1, &frame(60, seed), &RxCompletion::default());
+        assert!(delivered, "frame {seed} found no buffer");
+        assert_eq!(r.rx.receive(usize::MAX, |_, _| {}), 1);
+        r.rx.refill(r.device.function()).unwrap();
+    }
+    assert_eq!(r.rx.stats().rx_doorbells - before, 100);
+}
+
+#[test]
 fn a_frame_under_way_waits_for_its_end_and_buffers_come_back() {
     let mut r = rig();
     // 63 buffers hold two frames of 7,680 bytes and half of a third.

@@ -59,12 +59,21 @@ impl Sent {
             ..*self
         };
         if !self.in_nic() {
-            let (cut, of) = (u64::from(cut), u64::from(held) - 1);
-            head.last = interpolate(self.first, self.last, cut - 1, of);
-            self.first = interpolate(self.first, self.last, cut.min(of), of);
+            (head.last, self.first) = self.departures_at(cut, held);
         }
         self.start = seq;
         head
+    }
+
+    /// Departures of the segments on either side of a cut after the first `cut` of
+    /// the range's `held`.
+    #[inline]
+    fn departures_at(&self, cut: u32, held: u32) -> (Nanos, Nanos) {
+        let (cut, of) = (u64::from(cut), u64::from(held) - 1);
+        (
+            interpolate(self.first, self.last, cut - 1, of),
+            interpolate(self.first, self.last, cut.min(of), of),
+        )
     }
 }
 
@@ -312,10 +321,18 @@ impl Scoreboard {
             let held = r.segments(mss);
             if r.end > una {
                 let cut = segments(una - r.start, mss);
-                let head = r.cut_front(una, cut, held);
-                self.counts.add(r, r.segments(mss));
-                self.counts.sub(&head, held);
-                each(&head, cut);
+                let whole = (r.end, r.last, r.burst_end);
+                // The record stands for the front while that is told of, then for the
+                // rest.
+                let mut rest_first = r.first;
+                if !r.in_nic() {
+                    (r.last, rest_first) = r.departures_at(cut, held);
+                }
+                (r.end, r.burst_end) = (una, false);
+                each(r, cut);
+                (r.start, r.first) = (una, rest_first);
+                (r.end, r.last, r.burst_end) = whole;
+                self.counts.sub(r, held - r.segments(mss));
                 break;
             }
             self.counts.sub(r, held);

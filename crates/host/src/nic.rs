@@ -160,10 +160,10 @@ impl<F: PciFunction> Nic<F> {
         self.fault.take()
     }
 
-    /// Gives freed receive buffers back to the device, a doorbell a queue.
+    /// Gives freed receive buffers back to the device, a doorbell a queue and batch.
     pub fn refill(&mut self) {
         for rx in &mut self.rx {
-            if let Err(e) = rx.flush(self.device.function()) {
+            if let Err(e) = rx.refill(self.device.function()) {
                 self.fault = Some(e);
             }
         }

@@ -196,6 +196,24 @@ fn enter(config: &TapConfig) -> Result<OwnedFd, TapError> {
     if let Err(error) = std::fs::write("/proc/sys/net/ipv6/conf/default/accept_dad", "0") {
         tracing::debug!(%error, "IPv6 addresses will take a second to come up");
     }
+    let tun = open_tap(&config.name)?;
+    for (path, value) in &config.sysctls {
+        std::fs::write(format!("/proc/sys/{path}"), value)
+            .map_err(TapError::os("write a sysctl of the namespace"))?;
+    }
+    configure(config)?;
+    Ok(tun)
+}
+
+/// The TAP interface of that name in this thread's namespace; it is made if there is
+/// none. Non-blocking, a frame a read or write.
+///
+/// # Errors
+/// [`TapError`], with the remedy.
+pub fn open_tap(name: &str) -> Result<OwnedFd, TapError> {
+    if name.is_empty() || name.len() > NAME_MAX {
+        return Err(TapError::Config("an interface name has 1 to 15 bytes"));
+    }
     let tun = OpenOptions::new()
         .read(true)
         .write(true)
@@ -208,15 +226,10 @@ fn enter(config: &TapConfig) -> Result<OwnedFd, TapError> {
             },
             _ => TapError::NoTun(e),
         })?;
-    let mut request = named(&config.name);
+    let mut request = named(name);
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
     ioctl(tun.as_raw_fd(), libc::TUNSETIFF as c_ulong, &mut request)
         .map_err(TapError::os("make the TAP interface (TUNSETIFF)"))?;
-    for (path, value) in &config.sysctls {
-        std::fs::write(format!("/proc/sys/{path}"), value)
-            .map_err(TapError::os("write a sysctl of the namespace"))?;
-    }
-    configure(config)?;
     Ok(tun.into())
 }
 

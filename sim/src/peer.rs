@@ -7,6 +7,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -79,13 +80,23 @@ impl KernelPeer {
     /// # Errors
     /// [`TapError`], with the remedy when it is a matter of permission.
     pub fn start(config: &TapConfig) -> Result<(KernelPeer, TapPort), TapError> {
+        let (peer, tap) = KernelPeer::behind_tap(config)?;
+        Ok((peer, TapPort::new(tap)))
+    }
+
+    /// A kernel in a namespace of its own, and the descriptor of the TAP interface that
+    /// reaches it, for a NIC in another process.
+    ///
+    /// # Errors
+    /// As [`KernelPeer::start`].
+    pub fn behind_tap(config: &TapConfig) -> Result<(KernelPeer, OwnedFd), TapError> {
         let (namespace, tap) = Namespace::create(config)?;
         let peer = KernelPeer {
             namespace,
             stop: Arc::new(AtomicBool::new(false)),
             received: Arc::new(AtomicU64::new(0)),
         };
-        Ok((peer, TapPort::new(tap)))
+        Ok((peer, tap))
     }
 
     /// The namespace, for sockets of other kinds.

@@ -18,6 +18,7 @@
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rand::{RngExt, SeedableRng};
@@ -34,11 +35,49 @@ const WORDWISE_MAX: usize = 64;
 /// Fraction bits of times inside the root complex.
 const FRACTION: u32 = 32;
 
+/// Memory that this process can only ask for.
+pub trait FarMemory: Send + Sync {
+    /// Reads `out.len()` bytes at `iova`. Whether it could.
+    fn read(&self, iova: u64, out: &mut [u8]) -> bool;
+    /// Writes `data` at `iova`. Whether it could.
+    fn write(&self, iova: u64, data: &[u8]) -> bool;
+}
+
+enum Backing {
+    /// Mapped memory of this process.
+    Near(NonNull<u8>),
+    Far(Arc<dyn FarMemory>),
+}
+
+/// What a device may do with a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// It may read.
+    pub read: bool,
+    /// It may write.
+    pub write: bool,
+}
+
+impl From<DmaPermission> for Access {
+    fn from(permission: DmaPermission) -> Access {
+        Access {
+            read: true,
+            write: permission.writes(),
+        }
+    }
+}
+
 struct Mapping {
     iova: u64,
     bytes: u64,
-    memory: NonNull<u8>,
-    writes: bool,
+    backing: Backing,
+    access: Access,
+}
+
+/// A part of a range that lies in one mapping.
+enum Piece<'a> {
+    Near(NonNull<u8>),
+    Far(&'a dyn FarMemory, u64),
 }
 
 /// The table of mappings.
@@ -69,7 +108,32 @@ impl HostMemory {
         memory: NonNull<u8>,
         bytes: u64,
         iova: u64,
-        permission: DmaPermission,
+        access: impl Into<Access>,
+    ) -> Result<(), BusError> {
+        self.insert(Backing::Near(memory), bytes, iova, access.into())
+    }
+
+    /// Adds a mapping of memory that is asked for. A write that `memory` fails to do may
+    /// have been done in part.
+    ///
+    /// # Errors
+    /// As [`HostMemory::map`].
+    pub fn map_far(
+        &mut self,
+        memory: Arc<dyn FarMemory>,
+        bytes: u64,
+        iova: u64,
+        access: Access,
+    ) -> Result<(), BusError> {
+        self.insert(Backing::Far(memory), bytes, iova, access)
+    }
+
+    fn insert(
+        &mut self,
+        backing: Backing,
+        bytes: u64,
+        iova: u64,
+        access: Access,
     ) -> Result<(), BusError> {
         let bad = BusError::BadMapping {
             iova,
@@ -95,8 +159,8 @@ impl HostMemory {
             Mapping {
                 iova,
                 bytes,
-                memory,
-                writes: permission.writes(),
+                backing,
+                access,
             },
         );
         Ok(())
@@ -116,6 +180,28 @@ impl HostMemory {
         }
     }
 
+    /// Whether an end of the range lies inside a mapping, which it would cut in two.
+    pub fn cuts(&self, iova: u64, bytes: u64) -> bool {
+        let inside = |at: u64| {
+            let next = self.mappings.partition_point(|m| m.iova < at);
+            next > 0 && {
+                let m = &self.mappings[next - 1];
+                m.iova + m.bytes > at
+            }
+        };
+        inside(iova) || iova.checked_add(bytes).is_some_and(inside)
+    }
+
+    /// Mappings.
+    pub fn len(&self) -> usize {
+        self.mappings.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.mappings.is_empty()
+    }
+
     /// Removes every mapping that lies inside the range, and says how many there were.
     pub fn unmap_inside(&mut self, iova: u64, bytes: u64) -> usize {
         let end = iova.saturating_add(bytes);
@@ -130,14 +216,14 @@ impl HostMemory {
         self.mappings.iter().map(|m| m.bytes).sum()
     }
 
-    /// Calls `piece(pointer, offset in the range, bytes)` for each piece of the
-    /// range, after all of it was found to be mapped for what is asked.
+    /// Calls `piece(where, offset in the range, bytes)` for each piece of the range, after
+    /// all of it was found to be mapped for what is asked; it says whether it could.
     fn pieces(
         &self,
         iova: u64,
         bytes: usize,
         write: bool,
-        mut piece: impl FnMut(NonNull<u8>, usize, usize),
+        mut piece: impl FnMut(Piece<'_>, usize, usize) -> bool,
     ) -> Result<(), DmaFault> {
         let fault = DmaFault { iova, bytes, write };
         let end = iova.checked_add(bytes as u64).ok_or(fault)?;
@@ -149,7 +235,8 @@ impl HostMemory {
             if next >= end {
                 break;
             }
-            if m.iova > next || (write && !m.writes) {
+            let may = if write { m.access.write } else { m.access.read };
+            if m.iova > next || !may {
                 return Err(fault);
             }
             next = m.iova + m.bytes;
@@ -164,10 +251,15 @@ impl HostMemory {
             }
             let skip = (iova + done as u64 - m.iova) as usize;
             let n = (bytes - done).min(m.bytes as usize - skip);
-            // SAFETY: `skip < m.bytes`, so the pointer stays inside the mapping,
-            // which `map`'s caller keeps valid.
-            let p = unsafe { m.memory.add(skip) };
-            piece(p, done, n);
+            let part = match &m.backing {
+                // SAFETY: `skip < m.bytes`, so the pointer stays inside the mapping,
+                // which `map`'s caller keeps valid.
+                Backing::Near(memory) => Piece::Near(unsafe { memory.add(skip) }),
+                Backing::Far(memory) => Piece::Far(&**memory, m.iova + skip as u64),
+            };
+            if !piece(part, done, n) {
+                return Err(fault);
+            }
             done += n;
         }
         Ok(())
@@ -176,32 +268,55 @@ impl HostMemory {
 
 impl DmaMemory for HostMemory {
     fn read(&self, iova: u64, out: &mut [u8]) -> Result<(), DmaFault> {
-        let to = out.as_mut_ptr();
-        self.pieces(iova, out.len(), false, |from, offset, n| {
-            // SAFETY: `from` is valid for `n` bytes (`pieces`), `to + offset` lies
-            // inside `out`; a buffer of ours never lies in mapped memory.
-            unsafe { std::ptr::copy(from.as_ptr(), to.add(offset), n) }
+        let bytes = out.len();
+        self.pieces(iova, bytes, false, |from, offset, n| {
+            let to = &mut out[offset..offset + n];
+            match from {
+                Piece::Near(from) => {
+                    // SAFETY: `from` is valid for `n` bytes (`pieces`); a buffer of
+                    // ours never lies in mapped memory.
+                    unsafe { std::ptr::copy(from.as_ptr(), to.as_mut_ptr(), n) };
+                    true
+                }
+                Piece::Far(memory, iova) => memory.read(iova, to),
+            }
         })
     }
 
     fn write(&self, iova: u64, data: &[u8]) -> Result<(), DmaFault> {
         self.pieces(iova, data.len(), true, |to, offset, n| {
             let from = &data[offset..offset + n];
-            if n <= WORDWISE_MAX && n.is_multiple_of(8) && to.addr().get().is_multiple_of(8) {
-                for (i, word) in from.chunks_exact(8).enumerate() {
-                    let value = u64::from_ne_bytes(word.try_into().unwrap_or_default());
-                    // SAFETY: valid for `n` bytes and aligned to 8, just tested;
-                    // others see this memory through raw pointers only.
-                    let target = unsafe { AtomicU64::from_ptr(to.as_ptr().cast::<u64>().add(i)) };
-                    // The words before this one are visible with it: the phase
-                    // bit stands in the last word of a completion.
-                    target.store(value, Ordering::Release);
+            match to {
+                Piece::Near(to) => {
+                    // SAFETY: `to` is valid for `n` bytes (`pieces`), `from` has `n`.
+                    unsafe { copy_in(to, from) };
+                    true
                 }
-            } else {
-                // SAFETY: `to` is valid for `n` bytes (`pieces`), `from` has `n`.
-                unsafe { std::ptr::copy(from.as_ptr(), to.as_ptr(), n) }
+                Piece::Far(memory, iova) => memory.write(iova, from),
             }
         })
+    }
+}
+
+/// Copies to mapped memory, small aligned pieces word by word.
+///
+/// # Safety
+/// `to` is valid for writes of as many bytes, and others touch it through raw pointers
+/// only.
+unsafe fn copy_in(to: NonNull<u8>, from: &[u8]) {
+    let n = from.len();
+    if n <= WORDWISE_MAX && n.is_multiple_of(8) && to.addr().get().is_multiple_of(8) {
+        for (i, word) in from.chunks_exact(8).enumerate() {
+            let value = u64::from_ne_bytes(word.try_into().unwrap_or_default());
+            // SAFETY: valid for `n` bytes, says the caller, and aligned to 8, just tested.
+            let target = unsafe { AtomicU64::from_ptr(to.as_ptr().cast::<u64>().add(i)) };
+            // The words before this one are visible with it: the phase
+            // bit stands in the last word of a completion.
+            target.store(value, Ordering::Release);
+        }
+    } else {
+        // SAFETY: as the caller says; `from` has `n` bytes.
+        unsafe { std::ptr::copy(from.as_ptr(), to.as_ptr(), n) }
     }
 }
 
@@ -256,6 +371,8 @@ pub struct RootComplexStats {
     pub write_faults: u64,
     /// Interrupts that landed.
     pub interrupts: u64,
+    /// Requests of a device that may not be bus master; they came to nothing.
+    pub not_master: u64,
 }
 
 enum Posted {
@@ -281,6 +398,10 @@ pub struct RootComplex {
     /// Vectors that interrupted and were not taken yet, each once.
     interrupts: Vec<u16>,
     last_fault: Option<DmaFault>,
+    /// Whether the device may issue requests.
+    bus_master: bool,
+    /// Interrupts that will vanish (fault injection).
+    lose_interrupts: u32,
     rng: Pcg64Mcg,
 }
 
@@ -303,6 +424,8 @@ impl RootComplex {
             pool: Vec::new(),
             interrupts: Vec::new(),
             last_fault: None,
+            bus_master: true,
+            lose_interrupts: 0,
             rng: Pcg64Mcg::seed_from_u64(config.seed),
             config,
         }
@@ -325,10 +448,24 @@ impl RootComplex {
         memory: NonNull<u8>,
         bytes: u64,
         iova: u64,
-        permission: DmaPermission,
+        access: impl Into<Access>,
     ) -> Result<(), BusError> {
         // SAFETY: the caller keeps the contract, which is the same.
-        unsafe { self.memory.map(memory, bytes, iova, permission) }
+        unsafe { self.memory.map(memory, bytes, iova, access) }
+    }
+
+    /// See [`HostMemory::map_far`].
+    ///
+    /// # Errors
+    /// As [`HostMemory::map`].
+    pub fn map_far(
+        &mut self,
+        memory: Arc<dyn FarMemory>,
+        bytes: u64,
+        iova: u64,
+        access: Access,
+    ) -> Result<(), BusError> {
+        self.memory.map_far(memory, bytes, iova, access)
     }
 
     /// Removes a mapping. Writes under way land first.
@@ -344,6 +481,17 @@ impl RootComplex {
     pub fn unmap_inside(&mut self, iova: u64, bytes: u64) -> usize {
         self.land_all();
         self.memory.unmap_inside(iova, bytes)
+    }
+
+    /// Whether the device may issue requests from now on (it may at first). Reads of one
+    /// that may not fail, its writes vanish; what it had posted before lands.
+    pub fn set_bus_master(&mut self, on: bool) {
+        self.bus_master = on;
+    }
+
+    /// The next `count` interrupts vanish on their way (fault injection).
+    pub fn lose_interrupts(&mut self, count: u32) {
+        self.lose_interrupts = count;
     }
 
     /// What was counted.
@@ -397,6 +545,9 @@ impl RootComplex {
                 }
                 self.pool.push(data);
             }
+            Some((_, Posted::Interrupt(_))) if self.lose_interrupts > 0 => {
+                self.lose_interrupts -= 1;
+            }
             Some((_, Posted::Interrupt(vector))) => {
                 self.stats.interrupts += 1;
                 if !self.interrupts.contains(&vector) {
@@ -448,7 +599,8 @@ impl MemoryPort for RootComplex {
         self.settle(now);
         let injected = self.config.read_faults_per_million > 0
             && self.rng.random_range(0..1_000_000) < self.config.read_faults_per_million;
-        let result = if injected {
+        self.stats.not_master += u64::from(!self.bus_master);
+        let result = if injected || !self.bus_master {
             Err(DmaFault {
                 iova,
                 bytes: out.len(),
@@ -465,6 +617,10 @@ impl MemoryPort for RootComplex {
     }
 
     fn write(&mut self, now: Ticks, iova: u64, data: &[u8]) {
+        if !self.bus_master {
+            self.stats.not_master += 1;
+            return;
+        }
         self.stats.write_requests += 1;
         self.stats.write_bytes += data.len() as u64;
         let mut buffer = self.pool.pop().unwrap_or_default();
@@ -563,5 +719,24 @@ mod tests {
         assert_eq!(rc.stats().write_faults, 1);
         // SAFETY: as above.
         assert_eq!(unsafe { a.add(16).read_volatile() }, 9);
+    }
+
+    #[test]
+    fn a_device_that_is_no_bus_master_reads_and_writes_nothing() {
+        let (_keep, a) = pages(1);
+        let mut rc = RootComplex::new(RootComplexConfig::default());
+        // SAFETY: `_keep` outlives `rc`.
+        unsafe { rc.map(a, PAGE, 0, DmaPermission::ReadWrite).unwrap() };
+        rc.write(Ticks(0), 0, &[1; 8]);
+        rc.set_bus_master(false);
+        rc.write(Ticks(0), 0, &[2; 8]);
+        rc.land_all();
+        // SAFETY: `_keep` is alive.
+        assert_eq!(unsafe { a.read_volatile() }, 1, "what was posted lands");
+        let due = rc.read_request(Ticks(0), 0, 8);
+        assert!(rc.read_data(due, 0, &mut [0; 8]).is_err());
+        assert_eq!(rc.stats().not_master, 2);
+        rc.set_bus_master(true);
+        assert!(rc.read_data(due, 0, &mut [0; 8]).is_ok());
     }
 }

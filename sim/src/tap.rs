@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use tsonic_types::Ticks;
@@ -99,6 +99,10 @@ impl Peer for TapPort {
 
     fn real_time(&self) -> bool {
         true
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.tap.as_fd())
     }
 
     fn wait(&mut self, at_most: Duration) {

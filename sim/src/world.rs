@@ -7,14 +7,19 @@
 //! bit by bit. *With a real peer* ([`Peer::real_time`]): while the NIC is busy the
 //! clock advances as simulated; while it is idle it never runs faster than wall
 //! time, for the peer may be about to answer, and timers must not fire before it
-//! could. [`World::dilation`] reports how the two compared.
+//! could. So it is with hosts in other processes ([`World::set_hosts`]).
+//! [`World::dilation`] reports how the two compared.
 
+use std::os::fd::BorrowedFd;
 use std::path::Path as FilePath;
 use std::time::{Duration, Instant};
 
 use tsonic_pci::PciDevice;
+use tsonic_regs::pci::{MSIX_BAR, REGISTER_BAR, vectors};
+use tsonic_regs::registers::{BAR0_BYTES, DOORBELL_BASE, DOORBELL_STRIDE, doorbell, global};
 use tsonic_types::{Nanos, TickRate, Ticks};
 
+use crate::function::{Effect, Function};
 use crate::nic::{Arrival, Env, MacPort, Nic};
 use crate::pcapng::{Capture, CaptureError, Direction};
 use crate::root_complex::{RootComplex, RootComplexConfig};
@@ -44,6 +49,20 @@ pub trait Peer: Send {
     /// Waits until it may have frames to send, or for `at_most`. Asked of a real
     /// peer only.
     fn wait(&mut self, at_most: Duration);
+
+    /// What becomes readable when it has frames to send, for one who waits for other
+    /// things, too. `None`: there is nothing of the kind.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Hosts that live in wall time and may ask something of the world at any moment: how
+/// to wait for them.
+pub trait Hosts: Send {
+    /// Waits until a host asks for something or `peer` becomes readable, or for
+    /// `at_most`.
+    fn wait(&mut self, peer: Option<BorrowedFd<'_>>, at_most: Duration);
 }
 
 /// The wire between the NIC and the far end.
@@ -57,11 +76,33 @@ pub struct LinkConfig {
     pub back: PathConfig,
 }
 
-/// A NIC and its host.
+/// A NIC, the function around it, and its host.
 struct Node {
     nic: Box<dyn Nic + Send>,
+    function: Function,
     memory: RootComplex,
     line: Line,
+    /// Vectors that landed, on their way to the function.
+    landed: Vec<u16>,
+}
+
+impl Node {
+    /// Bring the host's side of the bus in line with the command register.
+    fn update(&mut self) {
+        self.memory.set_bus_master(self.function.is_bus_master());
+    }
+
+    /// Hands landed interrupts to the function; whether a vector fired.
+    fn deliver(&mut self) -> bool {
+        if !self.memory.take_interrupts(&mut self.landed) {
+            return false;
+        }
+        let mut fired = false;
+        for vector in self.landed.drain(..) {
+            fired |= self.function.interrupt(vector);
+        }
+        fired
+    }
 }
 
 /// What a step did.
@@ -69,7 +110,7 @@ struct Node {
 pub enum Step {
     /// Something, or time passed.
     Moved,
-    /// An interrupt landed.
+    /// A vector fired.
     Interrupt,
     /// The clock reads what was asked for.
     Reached,
@@ -126,6 +167,7 @@ impl MacPort for Port<'_> {
 pub struct World {
     nodes: Vec<Node>,
     peer: Option<Box<dyn Peer>>,
+    hosts: Option<Box<dyn Hosts>>,
     out: Path,
     back: Path,
     capture: Option<Capture>,
@@ -147,13 +189,10 @@ impl World {
         peer: Option<Box<dyn Peer>>,
     ) -> World {
         let clock = nic.tick_rate();
-        World {
-            nodes: vec![Node {
-                nic,
-                memory: RootComplex::new(memory),
-                line: Line::new(link.line_rate, clock),
-            }],
+        let mut world = World {
+            nodes: Vec::new(),
             peer,
+            hosts: None,
             out: Path::new(link.out, clock),
             back: Path::new(link.back, clock),
             capture: None,
@@ -163,6 +202,25 @@ impl World {
             interrupted: false,
             started: None,
             waited: Duration::ZERO,
+        };
+        world.add(nic, memory, link);
+        world
+    }
+
+    fn add(&mut self, nic: Box<dyn Nic + Send>, memory: RootComplexConfig, link: LinkConfig) {
+        let node = self.nodes.len();
+        self.nodes.push(Node {
+            nic,
+            function: Function::new(1),
+            memory: RootComplex::new(memory),
+            line: Line::new(link.line_rate, self.clock),
+            landed: Vec::new(),
+        });
+        let queues = self.reg_read(node, global::QUEUES.offset as u32);
+        if let Some(n) = self.nodes.get_mut(node) {
+            // At most 257 (`regs::pci`).
+            n.function = Function::new(vectors(queues as usize) as u16);
+            n.update();
         }
     }
 
@@ -178,12 +236,13 @@ impl World {
             return None;
         }
         let mut world = World::new(first, memory, link, None);
-        world.nodes.push(Node {
-            nic: second,
-            memory: RootComplex::new(memory),
-            line: Line::new(link.line_rate, world.clock),
-        });
+        world.add(second, memory, link);
         Some(world)
+    }
+
+    /// The hosts live in wall time from now on.
+    pub fn set_hosts(&mut self, hosts: Box<dyn Hosts>) {
+        self.hosts = Some(hosts);
     }
 
     /// Captures the (first) NIC's port to a pcapng file from now on.
@@ -289,20 +348,49 @@ impl World {
         self.with_nic(node, |nic, env| nic.reg_write(offset, value, env));
     }
 
-    /// Function-level reset of NIC `node`. What it had posted lands first.
+    /// The function around NIC `node`.
+    pub fn function(&self, node: usize) -> Option<&Function> {
+        self.nodes.get(node).map(|n| &n.function)
+    }
+
+    /// Runs `f` on the function around NIC `node`; `None` when there is no such NIC.
+    pub fn with_function<R>(
+        &mut self,
+        node: usize,
+        f: impl FnOnce(&mut Function) -> R,
+    ) -> Option<R> {
+        let n = self.nodes.get_mut(node)?;
+        let result = f(&mut n.function);
+        n.update();
+        Some(result)
+    }
+
+    /// NIC `node` as a device on a bus; `None` when there is no such NIC.
+    pub fn slot(&mut self, node: usize) -> Option<Slot<'_>> {
+        (node < self.nodes.len()).then_some(Slot { world: self, node })
+    }
+
+    /// Function-level reset of NIC `node`. What it had posted lands first; its
+    /// configuration space is as after power-on.
     pub fn reset(&mut self, node: usize) {
         self.with_nic(node, |nic, env| nic.reset(env));
         if let Some(n) = self.nodes.get_mut(node) {
             n.memory.land_all();
-            n.memory.take_interrupts(&mut Vec::new());
+            n.memory.take_interrupts(&mut n.landed);
+            n.landed.clear();
+            n.function.reset();
+            n.update();
         }
     }
 
-    /// Moves the vectors that interrupted at NIC `node` to `out`; whether there
+    /// Moves the vectors that fired at NIC `node` to `out`, each once; whether there
     /// were any.
-    pub fn take_interrupts(&mut self, node: usize, out: &mut Vec<u16>) -> bool {
-        let n = self.nodes.get_mut(node);
-        n.is_some_and(|n| n.memory.take_interrupts(out))
+    pub fn take_fired(&mut self, node: usize, out: &mut Vec<u16>) -> bool {
+        let Some(n) = self.nodes.get_mut(node) else {
+            return false;
+        };
+        n.deliver();
+        n.function.take_fired(out)
     }
 
     /// The earliest event outside the NICs, that may need the world's hand.
@@ -335,7 +423,7 @@ impl World {
     }
 
     fn real_time(&self) -> bool {
-        self.peer.as_ref().is_some_and(|p| p.real_time())
+        self.hosts.is_some() || self.peer.as_ref().is_some_and(|p| p.real_time())
     }
 
     /// Lets the world do the next thing, at `until` at the latest.
@@ -397,9 +485,8 @@ impl World {
     fn settle(&mut self) {
         let now = self.now();
         for n in &mut self.nodes {
-            let before = n.memory.stats().interrupts;
             n.memory.settle(n.nic.now());
-            self.interrupted |= n.memory.stats().interrupts != before;
+            self.interrupted |= n.deliver();
         }
         if self.nodes.len() > 1 {
             return;
@@ -428,17 +515,23 @@ impl World {
         }
     }
 
-    /// Waits for a real peer, until its answer or for as long as the clock has to
-    /// go from `now` to `target`; returns how far the clock may go.
+    /// Waits for a real peer and for hosts, until one of them wants something or for as
+    /// long as the clock has to go from `now` to `target`; returns how far the clock may go.
     fn wait_for_peer(&mut self, now: Ticks, target: Ticks) -> Ticks {
         let before = self.back.stats().frames;
         let started = Instant::now();
         self.look_at_peer(now);
         let gap = Duration::from_nanos(self.clock.to_nanos(target.since(now)).0);
-        if self.back.stats().frames == before
-            && let Some(peer) = &mut self.peer
-        {
-            peer.wait(gap.min(WAIT_MAX));
+        if self.back.stats().frames == before {
+            let at_most = gap.min(WAIT_MAX);
+            let peer = self.peer.as_mut().filter(|p| p.real_time());
+            match (&mut self.hosts, peer) {
+                (Some(hosts), peer) => {
+                    hosts.wait(peer.as_ref().and_then(|p| p.descriptor()), at_most);
+                }
+                (None, Some(peer)) => peer.wait(at_most),
+                (None, None) => {}
+            }
         }
         let waited = started.elapsed();
         self.waited += waited;
@@ -451,22 +544,86 @@ impl World {
     }
 }
 
-/// NIC 0 as a device on a bus.
-impl PciDevice for World {
-    fn bar_read32(&mut self, bar: u8, offset: u64) -> u32 {
-        match (bar, u32::try_from(offset)) {
-            (0, Ok(offset)) => self.reg_read(0, offset),
-            _ => u32::MAX,
+/// A NIC of a world as a device on a bus.
+pub struct Slot<'a> {
+    world: &'a mut World,
+    node: usize,
+}
+
+/// Whether an offset in BAR 0 is that of a clock in a doorbell page.
+const fn is_clock(offset: usize) -> bool {
+    let at = offset % DOORBELL_STRIDE;
+    offset >= DOORBELL_BASE && (at == doorbell::CLOCK_LO.offset || at == doorbell::CLOCK_HI.offset)
+}
+
+impl Slot<'_> {
+    /// Where in BAR 0 an access is, if it is one that the function supports.
+    fn register(&self, offset: u64, bytes: usize) -> Option<u32> {
+        let decodes = self.world.function(self.node)?.decodes_memory();
+        let fits = matches!(bytes, 4 | 8)
+            && offset.is_multiple_of(bytes as u64)
+            && offset < BAR0_BYTES as u64;
+        (decodes && fits).then_some(offset as u32)
+    }
+}
+
+impl PciDevice for Slot<'_> {
+    fn config_read(&mut self, offset: u16, out: &mut [u8]) {
+        match self.world.function(self.node) {
+            Some(f) => f.config_read(offset, out),
+            None => out.fill(0xff),
         }
     }
 
-    fn bar_write32(&mut self, bar: u8, offset: u64, value: u32) {
-        if let (0, Ok(offset)) = (bar, u32::try_from(offset)) {
-            self.reg_write(0, offset, value);
+    fn config_write(&mut self, offset: u16, data: &[u8]) {
+        let effect = self
+            .world
+            .with_function(self.node, |f| f.config_write(offset, data));
+        if effect == Some(Effect::Reset) {
+            self.reset();
+        }
+    }
+
+    fn bar_read(&mut self, bar: u8, offset: u64, out: &mut [u8]) {
+        let at = self.register(offset, out.len());
+        match (bar, at, self.world.function(self.node)) {
+            // The whole clock at one tick, however wide the NIC's register port is.
+            (REGISTER_BAR, Some(at), _) if is_clock(at as usize) => {
+                let now = self.world.now().0.to_le_bytes();
+                let from = at as usize % 8;
+                out.copy_from_slice(&now[from..from + out.len()]);
+            }
+            (REGISTER_BAR, Some(at), _) => {
+                for (i, word) in out.chunks_exact_mut(4).enumerate() {
+                    let value = self.world.reg_read(self.node, at + 4 * i as u32);
+                    word.copy_from_slice(&value.to_le_bytes());
+                }
+            }
+            (MSIX_BAR, _, Some(f)) => f.msix_read(offset, out),
+            _ => out.fill(0xff),
+        }
+    }
+
+    fn bar_write(&mut self, bar: u8, offset: u64, data: &[u8]) {
+        let at = self.register(offset, data.len());
+        match (bar, at) {
+            // Read only.
+            (REGISTER_BAR, Some(at)) if is_clock(at as usize) => {}
+            (REGISTER_BAR, Some(at)) => {
+                for (i, word) in data.as_chunks().0.iter().enumerate() {
+                    let value = u32::from_le_bytes(*word);
+                    self.world.reg_write(self.node, at + 4 * i as u32, value);
+                }
+            }
+            (MSIX_BAR, _) => {
+                self.world
+                    .with_function(self.node, |f| f.msix_write(offset, data));
+            }
+            _ => {}
         }
     }
 
     fn reset(&mut self) {
-        World::reset(self, 0);
+        self.world.reset(self.node);
     }
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A NIC in its world: wire, peers, the in-process function, captures.
 
-use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tsonic_pci::{BusError, DmaPermission, PciFunction, Wake};
+use tsonic_pci::{BusError, DmaBuffer, DmaPermission, PciFunction, Wake};
 use tsonic_regs::completion::{RxCompletion, TxCompletion};
 use tsonic_regs::descriptor::{Kind, TxDescriptor};
 use tsonic_regs::registers::{RingSize, doorbell, doorbell_offset, global, queue, queue_offset};
@@ -97,10 +96,11 @@ impl Driver {
         // SAFETY: the pages live in the driver, which ends the mapping with itself.
         unsafe {
             let rw = DmaPermission::ReadWrite;
-            function
-                .dma_map(pages.as_ptr(), pages.len(), IOVA, rw)
-                .unwrap();
+            let buffer = DmaBuffer::private(pages.as_ptr(), pages.len());
+            function.dma_map(buffer, IOVA, rw).unwrap();
         }
+        function.set_bus_master(true).unwrap();
+        function.enable_vectors(1).unwrap();
         let mut size = RingSize(0);
         size.set_ring_log2(6);
         size.set_completion_log2(6);
@@ -314,10 +314,10 @@ fn accesses_outside_are_refused() {
     // SAFETY: refused, or unmapped before `pages` goes.
     unsafe {
         let rw = DmaPermission::ReadWrite;
-        assert!(f.dma_map(pages.as_ptr(), 100, 0x1000, rw).is_err());
-        f.dma_map(pages.as_ptr(), 8192, 0x1000, rw).unwrap();
-        let overlap = NonNull::new(pages.as_ptr().as_ptr()).unwrap();
-        assert!(f.dma_map(overlap, 4096, 0x2000, rw).is_err());
+        let buffer = |bytes| DmaBuffer::private(pages.as_ptr(), bytes);
+        assert!(f.dma_map(buffer(100), 0x1000, rw).is_err());
+        f.dma_map(buffer(8192), 0x1000, rw).unwrap();
+        assert!(f.dma_map(buffer(4096), 0x2000, rw).is_err());
     }
     f.dma_unmap(0x1000, 8192).unwrap();
 }

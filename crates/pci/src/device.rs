@@ -31,12 +31,17 @@ pub trait DmaMemory {
     fn write(&self, iova: u64, data: &[u8]) -> Result<(), DmaFault>;
 }
 
-/// What incoming accesses to a PCI function do.
+/// What incoming accesses to a PCI function do. An access that the function does not
+/// support reads all ones or writes nothing, as on a bus.
 pub trait PciDevice {
-    /// A 32-bit read of BAR `bar`. `offset` is aligned and inside the BAR.
-    fn bar_read32(&mut self, bar: u8, offset: u64) -> u32;
-    /// A 32-bit write of BAR `bar`. `offset` is aligned and inside the BAR.
-    fn bar_write32(&mut self, bar: u8, offset: u64, value: u32);
+    /// Reads configuration space.
+    fn config_read(&mut self, offset: u16, out: &mut [u8]);
+    /// Writes configuration space.
+    fn config_write(&mut self, offset: u16, data: &[u8]);
+    /// Reads BAR `bar`: 4 or 8 bytes at an offset that is a multiple of as many.
+    fn bar_read(&mut self, bar: u8, offset: u64, out: &mut [u8]);
+    /// Writes BAR `bar`: 4 or 8 bytes at an offset that is a multiple of as many.
+    fn bar_write(&mut self, bar: u8, offset: u64, data: &[u8]);
     /// Function-level reset.
     fn reset(&mut self);
 }

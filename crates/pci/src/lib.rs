@@ -8,9 +8,11 @@
 //! * [`PciDevice`] is the device's view: what an incoming access does. The
 //!   NIC model and the compiled RTL implement it, behind a bus that carries it.
 //! * [`DmaMemory`] is what a device may do with host memory.
+//! * [`config`] names the configuration space.
 
+pub mod config;
 mod device;
 mod function;
 
 pub use device::{DmaFault, DmaMemory, PciDevice};
-pub use function::{BusError, DmaPermission, PciFunction, Wake};
+pub use function::{BusError, DmaBuffer, DmaPermission, PciFunction, Wake};

@@ -7,12 +7,15 @@ use crate::error::DriverError;
 use crate::flow::FlowTable;
 use crate::memory::{Carver, DmaRegion};
 use crate::open::{DeviceInfo, await_reset, identify, read_info};
+use crate::poll::BusyPoll;
 use crate::rx::RxQueue;
 use crate::tx::TxQueue;
 use std::mem;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tracing::{debug, warn};
 use tsonic_pci::{BusError, DmaPermission, PciFunction, Wake};
+use tsonic_regs::pci::vectors;
 use tsonic_regs::registers::{Access, Control, DeviceStatus, Register, global, queue_offset};
 use tsonic_types::{Nanos, QueueId};
 
@@ -22,6 +25,8 @@ pub(crate) const BAR: u8 = 0;
 const IOVA_BASE: u64 = 1 << 32;
 /// Regions start at multiples of this, with at least as much unmapped behind each.
 const IOVA_STEP: u64 = 1 << 21;
+/// Pauses between two looks at the rings.
+const SPINS: u32 = 16;
 /// Longest wait for a reset or for a queue to drain, on the device's clock.
 pub(crate) const WAIT: Nanos = Nanos::from_millis(100);
 
@@ -35,6 +40,9 @@ pub struct Device<F: PciFunction> {
     next_iova: u64,
     pub(crate) tx_taken: Vec<bool>,
     pub(crate) rx_taken: Vec<bool>,
+    busy_poll: BusyPoll,
+    /// All vectors are masked.
+    masked: bool,
 }
 
 impl<F: PciFunction> Device<F> {
@@ -49,6 +57,11 @@ impl<F: PciFunction> Device<F> {
         function.reset()?;
         await_reset(&mut function)?;
         let info = read_info(&mut function)?;
+        function.set_bus_master(true)?;
+        if function.vectors() > 0 {
+            // One a queue pair, and one for the device's events.
+            function.enable_vectors(vectors(usize::from(info.queues)) as u16)?;
+        }
         debug!(?info, "opened");
         Ok(Device {
             function,
@@ -56,6 +69,8 @@ impl<F: PciFunction> Device<F> {
             next_iova: IOVA_BASE,
             tx_taken: vec![false; usize::from(info.queues)],
             rx_taken: vec![false; usize::from(info.queues)],
+            busy_poll: BusyPoll::for_this_machine(),
+            masked: false,
             info,
         })
     }
@@ -82,7 +97,80 @@ impl<F: PciFunction> Device<F> {
     /// [`DriverError::Bus`]: the device is gone.
     pub fn wait(&mut self, deadline: Option<Nanos>) -> Result<Wake, DriverError> {
         let deadline = deadline.map(|d| self.info.ticks.to_ticks_ceil(d));
+        self.set_masked(false)?;
         Ok(self.function.wait(deadline)?)
+    }
+
+    /// As [`Device::wait`], but looks for completions itself for a while before it
+    /// sleeps, where sleeping would take longer (see [`crate::poll`]); `ready` says
+    /// whether there are any. In virtual time it does not look: time would stand still.
+    ///
+    /// Vectors are masked while it looks, and it looks once more after they are not: what
+    /// comes later fires.
+    ///
+    /// # Errors
+    /// [`DriverError::Bus`]: the device is gone.
+    pub fn wait_for(
+        &mut self,
+        deadline: Option<Nanos>,
+        mut ready: impl FnMut() -> bool,
+    ) -> Result<Wake, DriverError> {
+        if !self.function.runs_by_itself() || self.function.vectors() == 0 {
+            return self.wait(deadline);
+        }
+        let window = self.busy_poll.window();
+        if !window.is_zero() {
+            self.set_masked(true)?;
+            let started = Instant::now();
+            loop {
+                if ready() {
+                    return Ok(Wake::Completion);
+                }
+                if started.elapsed() >= window {
+                    break;
+                }
+                for _ in 0..SPINS {
+                    std::hint::spin_loop();
+                }
+            }
+        }
+        if self.set_masked(false)? && ready() {
+            return Ok(Wake::Completion);
+        }
+        let started = Instant::now();
+        let wake = self.wait(deadline)?;
+        self.busy_poll.slept(started.elapsed());
+        Ok(wake)
+    }
+
+    /// Says whether that changed anything.
+    fn set_masked(&mut self, masked: bool) -> Result<bool, DriverError> {
+        let change = self.masked != masked;
+        if change {
+            self.function.mask_all(masked)?;
+            self.masked = masked;
+        }
+        Ok(change)
+    }
+
+    /// How long [`Device::wait_for`] may look at most; zero: it always sleeps.
+    pub fn set_busy_poll(&mut self, most: Duration) {
+        self.busy_poll = BusyPoll::new(most);
+    }
+
+    /// Gives up every burst of a queue whose device is gone, after reaping what it had
+    /// completed: each burst posted is handed to `each` once, with its own status or with
+    /// [`tsonic_regs::Status::QueueReset`]. The queue takes no more.
+    pub fn abandon(tx: &mut TxQueue, flows: &mut FlowTable, mut each: impl FnMut(&TxCompletion)) {
+        tx.set_enabled(false);
+        tx.reap(flows, usize::MAX, &mut each);
+        tx.abandon_all(flows, &mut each);
+    }
+
+    /// Moves the vectors that fired since the last call to `out`: queue pairs by their
+    /// number, and after them that of the device's events. Says whether there were any.
+    pub fn take_fired(&mut self, out: &mut Vec<u16>) -> bool {
+        self.function.take_fired(out)
     }
 
     /// The device fetches, sends and receives from now on.
@@ -140,6 +228,8 @@ impl<F: PciFunction> Device<F> {
         mut each: impl FnMut(&TxCompletion),
     ) -> Result<(), DriverError> {
         self.function.reset()?;
+        // A reset unmasks.
+        self.masked = false;
         await_reset(&mut self.function)?;
         for q in tx {
             // What completed before the reset did so with its own status.
@@ -204,14 +294,13 @@ impl<F: PciFunction> Device<F> {
     ) -> Result<Carver, DriverError> {
         let bytes = Carver::bytes_for(slices);
         let region = DmaRegion::allocate(bytes, self.next_iova, permission)?;
-        let (memory, bytes) = (region.memory(), region.bytes());
         // SAFETY: the region is kept in `self.regions` until it is unmapped (or for
         // ever, if that fails), and is touched through raw pointers only.
         unsafe {
             self.function
-                .dma_map(memory, bytes, region.iova(), permission)?
+                .dma_map(region.buffer(), region.iova(), permission)?
         };
-        let end = region.iova() + bytes as u64;
+        let end = region.iova() + region.bytes() as u64;
         self.next_iova = end.next_multiple_of(IOVA_STEP) + IOVA_STEP;
         let region = Arc::new(region);
         self.regions.push(Arc::clone(&region));
@@ -294,7 +383,12 @@ impl<F: PciFunction> Device<F> {
 
 impl<F: PciFunction> Drop for Device<F> {
     fn drop(&mut self) {
-        if let Err(e) = self.function.reset() {
+        let off = |f: &mut F| {
+            f.reset()?;
+            f.disable_vectors()?;
+            f.set_bus_master(false)
+        };
+        if let Err(e) = off(&mut self.function) {
             warn!("the device was not reset when it was closed: {e}");
         }
         for region in mem::take(&mut self.regions) {

@@ -8,6 +8,9 @@
 //! * [`RxQueue`]: frames out, buffers recycled, one doorbell a batch.
 //! * [`FlowTable`]: rows of the NIC's flow table, reused when nothing of theirs
 //!   is in the NIC.
+//! * [`vfio_user`]: the function of a NIC in another process.
+//! * [`watchdog`]: queues that stall, interrupts that get lost; [`poll`]: how long to
+//!   look before sleeping.
 //! * [`ChunkPool`]: registered, reference-counted payload memory.
 //!
 //! # Safety rules
@@ -28,6 +31,7 @@ pub mod error;
 pub mod flow;
 pub mod memory;
 mod open;
+pub mod poll;
 mod queues;
 pub mod rate;
 pub mod ring;
@@ -35,6 +39,8 @@ pub mod rx;
 mod settings;
 pub mod stats;
 pub mod tx;
+pub mod vfio_user;
+pub mod watchdog;
 
 pub use burst::{Fragment, TxBurst, TxCompletion};
 pub use chunk::{ChunkMap, ChunkPool};
@@ -48,3 +54,5 @@ pub use tsonic_regs::completion::{ChecksumVerdict, HashKind};
 pub use tsonic_regs::descriptor::Kind;
 pub use tsonic_regs::limits::RSS_KEY_DEFAULT;
 pub use tx::{BqlConfig, TxConfig, TxQueue};
+pub use vfio_user::{VfioUserConfig, VfioUserFunction};
+pub use watchdog::{Watchdog, WatchdogConfig};

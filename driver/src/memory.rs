@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory that driver and device share.
 //!
-//! A [`DmaRegion`] owns an anonymous mapping of whole pages (huge ones when there
-//! are any). It is carved into [`DmaSlice`]s, exclusive handles to disjoint
+//! A [`DmaRegion`] owns a mapping of whole pages (huge ones when there are any) of a
+//! memory file, so that a device in another process can be given it. The file is
+//! sealed: it can neither shrink under that process nor grow. A region is carved into [`DmaSlice`]s, exclusive handles to disjoint
 //! ranges; slices keep their region alive.
 //!
 //! # Rules
@@ -19,27 +20,28 @@
 //!   may not write. Copies out of memory that the device may write go by words.
 
 use crate::error::DriverError;
-use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tracing::debug;
-use tsonic_pci::DmaPermission;
+use tsonic_pci::{DmaBuffer, DmaPermission};
 
 /// Bytes of a page; mappings are multiples of it.
 pub const PAGE: usize = 4_096;
-/// log2 of a huge page.
-const HUGE_LOG2: u8 = 21;
 /// Bytes of a huge page.
-const HUGE_PAGE: usize = 1 << HUGE_LOG2;
+const HUGE_PAGE: usize = 1 << 21;
 /// Bytes of a word.
 const WORD: usize = 8;
 
-/// An anonymous mapping that the device may use under `iova`.
+/// A mapping of a memory file that the device may use under `iova`.
 #[derive(Debug)]
 pub struct DmaRegion {
     map: MmapRaw,
+    file: OwnedFd,
     iova: u64,
     permission: DmaPermission,
 }
@@ -55,17 +57,27 @@ impl DmaRegion {
         iova: u64,
         permission: DmaPermission,
     ) -> Result<DmaRegion, DriverError> {
-        let map =
+        let (map, file) =
             map_pages(bytes.max(1)).map_err(|source| DriverError::Memory { bytes, source })?;
         // A child's write must not move our pages away from under the device.
         if let Err(e) = map.advise(Advice::DontFork) {
             debug!("DMA memory stays in forked children: {e}");
         }
         Ok(DmaRegion {
-            map: map.into(),
+            map,
+            file,
             iova,
             permission,
         })
+    }
+
+    /// What a function is given to map.
+    pub fn buffer(&self) -> DmaBuffer<'_> {
+        DmaBuffer {
+            memory: self.memory(),
+            bytes: self.bytes(),
+            file: Some((self.file.as_fd(), 0)),
+        }
     }
 
     /// First byte.
@@ -90,30 +102,39 @@ impl DmaRegion {
     }
 }
 
-fn map_pages(bytes: usize) -> io::Result<MmapMut> {
-    let round = |unit: usize| {
-        bytes
-            .checked_next_multiple_of(unit)
-            .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
-    };
+fn map_pages(bytes: usize) -> io::Result<(MmapRaw, OwnedFd)> {
     if bytes >= HUGE_PAGE {
-        let huge = MmapOptions::new()
-            .len(round(HUGE_PAGE)?)
-            .huge(Some(HUGE_LOG2))
-            .populate()
-            .map_anon();
-        match huge {
-            Ok(map) => return Ok(map),
+        match map_file(bytes, HUGE_PAGE, MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB) {
+            Ok(both) => return Ok(both),
             Err(e) => debug!("no huge pages for {bytes} bytes: {e}"),
         }
     }
-    let map = MmapOptions::new().len(round(PAGE)?).map_anon()?;
+    let (map, file) = map_file(bytes, PAGE, MemfdFlags::empty())?;
     if bytes >= HUGE_PAGE
         && let Err(e) = map.advise(Advice::HugePage)
     {
         debug!("no transparent huge pages: {e}");
     }
-    Ok(map)
+    Ok((map, file))
+}
+
+/// A memory file of whole pages of `page` bytes, mapped.
+fn map_file(bytes: usize, page: usize, flags: MemfdFlags) -> io::Result<(MmapRaw, OwnedFd)> {
+    let len = bytes
+        .checked_next_multiple_of(page)
+        .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    let flags = flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = memfd_create("tsonic-dma", flags)?;
+    ftruncate(&file, len as u64)?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    let mut options = MmapOptions::new();
+    // Huge pages that are not there would be missed only at the first touch, which
+    // then kills the process: touch them now, while it is an error.
+    if page == HUGE_PAGE {
+        options.populate();
+    }
+    let map = options.len(len).map_raw(&file)?;
+    Ok((map, file))
 }
 
 /// Hands out disjoint ranges of a region.

@@ -246,6 +246,27 @@ impl RxQueue {
         handed
     }
 
+    /// Whether [`RxQueue::receive`] has anything to do.
+    #[inline]
+    pub fn has_completion(&self) -> bool {
+        self.peek().is_some()
+    }
+
+    /// When the frame of the next completion arrived, if there is one.
+    pub(crate) fn completed_at(&self) -> Option<Nanos> {
+        Some(self.ticks.to_nanos(Ticks(self.peek()?.arrival)))
+    }
+
+    #[inline]
+    fn peek(&self) -> Option<RawCompletion> {
+        let at = self.reaped.index() * COMPLETION_BYTES;
+        let phase = self.reaped.phase();
+        let words = self
+            .completions
+            .load_if(at, |last| RxDone(last).phase() == phase)?;
+        Some(RawCompletion::from_words(words))
+    }
+
     #[inline]
     fn next_completion(&mut self) -> Option<RawCompletion> {
         let at = self.reaped.index() * COMPLETION_BYTES;

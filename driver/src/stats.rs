@@ -80,6 +80,16 @@ counters! {
     }
 }
 
+counters! {
+    /// What a watchdog has done for a queue pair.
+    WatchStats {
+        /// Completions that were found late, with no interrupt to announce them.
+        lost_interrupts,
+        /// Times the transmit queue stood still and was reset.
+        tx_timeouts,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +99,7 @@ mod tests {
         let mut names: Vec<&str> = TxStats::HELP
             .iter()
             .chain(RxStats::HELP)
+            .chain(WatchStats::HELP)
             .map(|h| h.0)
             .collect();
         let valid = |n: &&str| n.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');

@@ -82,6 +82,36 @@ struct Outstanding {
     flow: FlowSlot,
     rate: Option<ByteRate>,
     in_device: bool,
+    /// What the burst is to the pacer: payload, and a header for each mss of it.
+    payload: u32,
+    mss: u16,
+    header: u16,
+    /// Launch time; zero: none.
+    launch: Nanos,
+}
+
+impl Outstanding {
+    /// Wire bytes of the burst.
+    fn wire_bytes(&self) -> u64 {
+        let payload = u64::from(self.payload);
+        let segments = match self.mss {
+            0 => 1,
+            mss => payload.div_ceil(mss.into()).max(1),
+        };
+        payload + segments * u64::from(self.header)
+    }
+}
+
+/// A burst in the device, as far as its pace says when it may leave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paced {
+    pub flow: FlowSlot,
+    /// Time that it takes at its rate; zero: it has none.
+    pub span: Nanos,
+    /// Wire bytes.
+    pub bytes: u64,
+    /// Earliest departure; zero: none given.
+    pub launch: Nanos,
 }
 
 /// The memory of a queue.
@@ -97,6 +127,12 @@ pub(crate) struct TxMemory {
 /// Bursts that may be in the device at once with a completion ring of that size.
 pub(crate) const fn bursts_max(completion_log2: u8) -> usize {
     (1usize << completion_log2) - COMPLETION_SLACK
+}
+
+/// Time that so many bytes take at a rate.
+pub(crate) fn span_at(bytes: u64, rate: ByteRate) -> Nanos {
+    let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.0.max(1));
+    Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 /// A transmit queue.
@@ -164,6 +200,20 @@ impl TxQueue {
     /// Bursts posted and not completed.
     pub fn outstanding(&self) -> usize {
         self.bursts.len() - self.free.len()
+    }
+
+    /// The bursts in the device.
+    pub(crate) fn in_device(&self) -> impl Iterator<Item = Paced> + '_ {
+        self.bursts.iter().filter(|b| b.in_device).map(|b| {
+            let bytes = b.wire_bytes();
+            let rate = b.rate.filter(|r| r.is_limited());
+            Paced {
+                flow: b.flow,
+                span: rate.map_or(Nanos::ZERO, |r| span_at(bytes, r)),
+                bytes,
+                launch: b.launch,
+            }
+        })
     }
 
     /// Whether it takes bursts.
@@ -274,6 +324,28 @@ impl TxQueue {
             }
         }
         handed
+    }
+
+    /// Whether [`TxQueue::reap`] has anything to do.
+    #[inline]
+    pub fn has_completion(&self) -> bool {
+        self.peek().is_some()
+    }
+
+    /// When the burst of the next completion departed, if there is one.
+    pub(crate) fn completed_at(&self) -> Option<Nanos> {
+        let departed = self.peek()?.last_departure;
+        Some(self.build.ticks.to_nanos(Ticks(departed)))
+    }
+
+    #[inline]
+    fn peek(&self) -> Option<RawCompletion> {
+        let at = self.reaped.index() * COMPLETION_BYTES;
+        let phase = self.reaped.phase();
+        let words = self
+            .completions
+            .load_if(at, |last| TxDone(last).phase() == phase)?;
+        Some(RawCompletion::from_words(words))
     }
 
     #[inline]
@@ -464,6 +536,11 @@ impl Reservation<'_> {
             flow: burst.flow,
             rate: burst.rate,
             in_device: true,
+            payload: d.burst.payload_len(),
+            mss: burst.mss,
+            // At most HEADER_MAX.
+            header: burst.header.len() as u16,
+            launch: burst.launch.unwrap_or(Nanos::ZERO),
         };
         flows.posted(burst.flow);
         queue.stats.tx_bursts += 1;

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use tsonic_pci::{BusError, DmaPermission, PciFunction, Wake};
+use tsonic_pci::{BusError, DmaBuffer, DmaPermission, PciFunction, Wake};
 use tsonic_regs::completion::{COMPLETION_BYTES, RxCompletion, TxCompletion};
 use tsonic_regs::descriptor::{RxBuffer, RxDescriptor, TxDescriptor};
 use tsonic_regs::registers::{
@@ -282,6 +282,15 @@ impl Fake {
 }
 
 impl PciFunction for Fake {
+    fn config_read(&mut self, _: u16, out: &mut [u8]) -> Result<(), BusError> {
+        out.fill(0);
+        Ok(())
+    }
+
+    fn config_write(&mut self, _: u16, _: &[u8]) -> Result<(), BusError> {
+        Ok(())
+    }
+
     fn read32(&mut self, bar: u8, offset: u64) -> Result<u32, BusError> {
         check(bar, offset)?;
         let mut i = self.0.borrow_mut();
@@ -313,11 +322,11 @@ impl PciFunction for Fake {
 
     unsafe fn dma_map(
         &mut self,
-        memory: NonNull<u8>,
-        bytes: usize,
+        buffer: DmaBuffer<'_>,
         iova: u64,
         permission: DmaPermission,
     ) -> Result<(), BusError> {
+        let (memory, bytes) = (buffer.memory, buffer.bytes);
         let mut i = self.0.borrow_mut();
         let end = iova + bytes as u64;
         let overlaps = |m: &Mapping| iova < m.iova + m.bytes as u64 && m.iova < end;
@@ -360,6 +369,34 @@ impl PciFunction for Fake {
         i.tx.clear();
         i.rx.clear();
         Ok(())
+    }
+
+    fn vectors(&self) -> u16 {
+        0
+    }
+
+    fn enable_vectors(&mut self, wanted: u16) -> Result<(), BusError> {
+        Err(BusError::TooFewVectors { wanted, has: 0 })
+    }
+
+    fn disable_vectors(&mut self) -> Result<(), BusError> {
+        Ok(())
+    }
+
+    fn mask_vector(&mut self, vector: u16, _: bool) -> Result<(), BusError> {
+        self.enable_vectors(vector + 1)
+    }
+
+    fn mask_all(&mut self, _: bool) -> Result<(), BusError> {
+        Ok(())
+    }
+
+    fn take_fired(&mut self, _: &mut Vec<u16>) -> bool {
+        false
+    }
+
+    fn runs_by_itself(&self) -> bool {
+        false
     }
 
     fn now(&mut self) -> Ticks {

@@ -6,18 +6,19 @@
 //! bus until the loop can see it.
 
 use crate::pacing::PacingMeter;
+use tsonic_driver::stats::WatchStats;
 use tsonic_driver::{ChecksumVerdict, Kind, RSS_KEY_DEFAULT, Status};
 use tsonic_driver::{
     ChunkMap, Device, DriverError, FlowTable, Fragment, PostError as DriverPostError, RxConfig,
-    RxQueue, TxBurst, TxConfig, TxQueue,
+    RxQueue, TxBurst, TxConfig, TxQueue, Watchdog, WatchdogConfig,
 };
-use tsonic_pci::PciFunction;
+use tsonic_pci::{PciFunction, Wake};
 use tsonic_tcp::port::FRAGMENTS_MAX;
 use tsonic_tcp::{
     Burst, BurstKind, Checksum, ChunkId, ChunkPool, ChunkRef, PostError, QueueState, RxMeta,
     RxPort, TxCompletion, TxLimits, TxPort,
 };
-use tsonic_types::{ByteRate, FlowSlot, QueueId};
+use tsonic_types::{ByteRate, FlowSlot, Nanos, QueueId};
 
 /// The driver's chunk pool, as the engine's.
 #[derive(Debug)]
@@ -68,6 +69,8 @@ pub struct NicConfig {
     pub tx: TxConfig,
     /// Each receive queue.
     pub rx: RxConfig,
+    /// How patient the watchdog of the queues is.
+    pub watchdog: WatchdogConfig,
 }
 
 /// An open device with its queues.
@@ -83,6 +86,9 @@ pub struct Nic<F: PciFunction> {
     pacing: PacingMeter,
     /// Queue whose turn it is, so that none starves another under a budget.
     next_rx: usize,
+    watchdog: Watchdog,
+    /// The last wait ended without an interrupt.
+    unannounced: bool,
 }
 
 impl<F: PciFunction> Nic<F> {
@@ -108,6 +114,7 @@ impl<F: PciFunction> Nic<F> {
         }
         let flows = device.flow_table();
         device.start()?;
+        let watchdog = Watchdog::new(config.watchdog, tx.len(), device.now());
         let limits = TxLimits {
             gso_max: info.max_payload,
             gso_max_segs: u32::from(u16::MAX),
@@ -127,6 +134,8 @@ impl<F: PciFunction> Nic<F> {
             fault: None,
             pacing: PacingMeter::default(),
             next_rx: 0,
+            watchdog,
+            unannounced: false,
         })
     }
 
@@ -153,6 +162,70 @@ impl<F: PciFunction> Nic<F> {
     /// How well the NIC kept the rates it was given.
     pub const fn pacing(&self) -> &PacingMeter {
         &self.pacing
+    }
+
+    /// Waits for completions, until `deadline`, or until the watchdog wants to look.
+    ///
+    /// # Errors
+    /// [`DriverError::Bus`]: the device is gone.
+    pub fn wait(&mut self, deadline: Option<Nanos>) -> Result<Wake, DriverError> {
+        let by_itself = self.device.function().runs_by_itself();
+        let look = self.watchdog.next(&self.tx, by_itself);
+        let until = match (deadline, look) {
+            (Some(d), Some(l)) => Some(d.min(l)),
+            (d, l) => d.or(l),
+        };
+        let (tx, rx) = (&self.tx, &self.rx);
+        let wake = self.device.wait_for(until, || {
+            tx.iter().any(TxQueue::has_completion) || rx.iter().any(RxQueue::has_completion)
+        })?;
+        self.unannounced = wake != Wake::Completion;
+        Ok(wake)
+    }
+
+    /// Lets the watchdog look; before anything is reaped.
+    pub fn look(&mut self, now: Nanos) {
+        let unannounced = std::mem::take(&mut self.unannounced);
+        self.watchdog.look(now, &self.tx, &self.rx, unannounced);
+    }
+
+    /// Resets the queues that stand still; after everything was reaped.
+    ///
+    /// # Errors
+    /// [`DriverError`]: a queue cannot be reset alone.
+    pub fn revive(
+        &mut self,
+        now: Nanos,
+        mut each: impl FnMut(&TxCompletion),
+    ) -> Result<(), DriverError> {
+        while let Some(q) = self.watchdog.stalled(now, &self.tx) {
+            let (dog, flows) = (&mut self.watchdog, &mut self.flows);
+            let done = |c: &tsonic_driver::TxCompletion| each(&completion(c));
+            dog.reset(&mut self.device, &mut self.tx[q], flows, done)?;
+        }
+        Ok(())
+    }
+
+    /// What the watchdog has done for a queue pair.
+    pub fn watch_stats(&self, queue: usize) -> WatchStats {
+        self.watchdog.stats(queue)
+    }
+
+    /// What the watchdog has done for all of them.
+    pub fn watched(&self) -> WatchStats {
+        let each = (0..self.tx.len()).map(|q| self.watchdog.stats(q));
+        each.fold(WatchStats::default(), |mut sum, s| {
+            sum.lost_interrupts += s.lost_interrupts;
+            sum.tx_timeouts += s.tx_timeouts;
+            sum
+        })
+    }
+
+    /// Gives up every burst after the device has gone: each is handed to `each`, once.
+    pub fn abandon(&mut self, mut each: impl FnMut(&TxCompletion)) {
+        for tx in &mut self.tx {
+            Device::<F>::abandon(tx, &mut self.flows, |c| each(&completion(c)));
+        }
     }
 
     /// What went wrong at the bus since the last call, if anything.
@@ -241,6 +314,24 @@ impl<F: PciFunction> TxPort for Nic<F> {
     }
 }
 
+/// A completion of the driver, as the engine's.
+#[inline]
+const fn completion(c: &tsonic_driver::TxCompletion) -> TxCompletion {
+    TxCompletion {
+        token: c.token,
+        queue: c.queue,
+        flow: c.flow,
+        status: c.status_code,
+        first_departure: c.first_departure,
+        last_departure: c.last_departure,
+        wire_bytes: c.wire_bytes,
+        segments: c.segments,
+        congested: c.congested,
+        throttled: c.throttled,
+        wake: c.wake,
+    }
+}
+
 const fn verdict(v: ChecksumVerdict) -> Checksum {
     match v {
         ChecksumVerdict::None => Checksum::None,
@@ -255,19 +346,7 @@ impl<F: PciFunction> RxPort for Nic<F> {
         for tx in &mut self.tx {
             left -= tx.reap(&mut self.flows, left, |c| {
                 self.pacing.record(c);
-                each(&TxCompletion {
-                    token: c.token,
-                    queue: c.queue,
-                    flow: c.flow,
-                    status: c.status_code,
-                    first_departure: c.first_departure,
-                    last_departure: c.last_departure,
-                    wire_bytes: c.wire_bytes,
-                    segments: c.segments,
-                    congested: c.congested,
-                    throttled: c.throttled,
-                    wake: c.wake,
-                });
+                each(&completion(c));
             });
         }
         budget - left

@@ -97,7 +97,9 @@ impl<F: PciFunction> Shard<F> {
     ) -> Result<bool, HostError> {
         let now = self.now();
         let (nic, engine) = (&mut self.nic, &mut self.engine);
+        nic.look(now);
         nic.reap(usize::MAX, |c| engine.on_tx_completion(now, c));
+        nic.revive(now, |c| engine.on_tx_completion(now, c))?;
         let received = nic.receive(RX_BUDGET, |frame, meta| engine.on_frame(now, frame, meta));
         application(engine, now);
         engine.poll(now, nic);
@@ -117,6 +119,6 @@ impl<F: PciFunction> Shard<F> {
             (Some(t), Some(d)) => Some(t.min(d)),
             (t, d) => t.or(d),
         };
-        Ok(self.nic.device().wait(until)?)
+        Ok(self.nic.wait(until)?)
     }
 }

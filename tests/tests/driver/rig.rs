@@ -2,13 +2,12 @@
 //! The driver on a NIC in a simulated world whose far end sends every frame back.
 
 use std::collections::VecDeque;
-use std::ptr::NonNull;
 use std::time::Duration;
 pub use tsonic_driver::{
     ChecksumVerdict, ChunkPool, Device, FlowTable, Fragment, Kind, RSS_KEY_DEFAULT, RxConfig,
     RxQueue, Status, TxBurst, TxCompletion, TxConfig, TxQueue,
 };
-use tsonic_pci::{BusError, DmaPermission};
+use tsonic_pci::{BusError, DmaBuffer, DmaPermission};
 pub use tsonic_pci::{PciFunction, Wake};
 use tsonic_regs::registers::global;
 use tsonic_sim::inproc::InprocFunction;
@@ -100,6 +99,14 @@ pub struct Function {
 }
 
 impl PciFunction for Function {
+    fn config_read(&mut self, offset: u16, out: &mut [u8]) -> Result<(), BusError> {
+        self.inner.config_read(offset, out)
+    }
+
+    fn config_write(&mut self, offset: u16, data: &[u8]) -> Result<(), BusError> {
+        self.inner.config_write(offset, data)
+    }
+
     fn read32(&mut self, bar: u8, offset: u64) -> Result<u32, BusError> {
         let value = self.inner.read32(bar, offset)?;
         let version = offset == global::CONTRACT_VERSION.offset as u64;
@@ -112,15 +119,14 @@ impl PciFunction for Function {
 
     unsafe fn dma_map(
         &mut self,
-        memory: NonNull<u8>,
-        bytes: usize,
+        buffer: DmaBuffer<'_>,
         iova: u64,
         _: DmaPermission,
     ) -> Result<(), BusError> {
         let both = DmaPermission::ReadWrite;
         // SAFETY: the memory is the caller's as it says, and all regions of this driver
         // are memory that it may itself write.
-        unsafe { self.inner.dma_map(memory, bytes, iova, both) }
+        unsafe { self.inner.dma_map(buffer, iova, both) }
     }
 
     fn dma_unmap(&mut self, iova: u64, bytes: usize) -> Result<(), BusError> {
@@ -129,6 +135,34 @@ impl PciFunction for Function {
 
     fn reset(&mut self) -> Result<(), BusError> {
         self.inner.reset()
+    }
+
+    fn vectors(&self) -> u16 {
+        self.inner.vectors()
+    }
+
+    fn enable_vectors(&mut self, vectors: u16) -> Result<(), BusError> {
+        self.inner.enable_vectors(vectors)
+    }
+
+    fn disable_vectors(&mut self) -> Result<(), BusError> {
+        self.inner.disable_vectors()
+    }
+
+    fn mask_vector(&mut self, vector: u16, masked: bool) -> Result<(), BusError> {
+        self.inner.mask_vector(vector, masked)
+    }
+
+    fn mask_all(&mut self, masked: bool) -> Result<(), BusError> {
+        self.inner.mask_all(masked)
+    }
+
+    fn take_fired(&mut self, out: &mut Vec<u16>) -> bool {
+        self.inner.take_fired(out)
+    }
+
+    fn runs_by_itself(&self) -> bool {
+        self.inner.runs_by_itself()
     }
 
     fn now(&mut self) -> Ticks {

@@ -11,7 +11,7 @@ use std::cell::{RefCell, RefMut};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use tsonic_pci::{BusError, DmaPermission, PciFunction, Wake};
+use tsonic_pci::{BusError, DmaBuffer, DmaPermission, PciFunction, Wake};
 use tsonic_regs::completion::{COMPLETION_BYTES, ChecksumVerdict, RxCompletion, TxCompletion};
 use tsonic_regs::descriptor::{FragmentEntry, Kind, RxBuffer, RxDescriptor, TxDescriptor};
 use tsonic_regs::registers::{
@@ -378,6 +378,15 @@ impl Function {
 }
 
 impl PciFunction for Function {
+    fn config_read(&mut self, _: u16, out: &mut [u8]) -> Result<(), BusError> {
+        out.fill(0);
+        Ok(())
+    }
+
+    fn config_write(&mut self, _: u16, _: &[u8]) -> Result<(), BusError> {
+        Ok(())
+    }
+
     fn read32(&mut self, bar: u8, offset: u64) -> Result<u32, BusError> {
         let value = self.nic().registers.get(offset as usize / 4).copied();
         value.ok_or(BusError::BadAccess {
@@ -413,14 +422,13 @@ impl PciFunction for Function {
 
     unsafe fn dma_map(
         &mut self,
-        memory: NonNull<u8>,
-        bytes: usize,
+        buffer: DmaBuffer<'_>,
         iova: u64,
         permission: DmaPermission,
     ) -> Result<(), BusError> {
         self.nic().mappings.push(Mapping {
-            memory,
-            bytes: bytes as u64,
+            memory: buffer.memory,
+            bytes: buffer.bytes as u64,
             iova,
             permission,
         });
@@ -434,6 +442,34 @@ impl PciFunction for Function {
 
     fn reset(&mut self) -> Result<(), BusError> {
         Ok(())
+    }
+
+    fn vectors(&self) -> u16 {
+        0
+    }
+
+    fn enable_vectors(&mut self, wanted: u16) -> Result<(), BusError> {
+        Err(BusError::TooFewVectors { wanted, has: 0 })
+    }
+
+    fn disable_vectors(&mut self) -> Result<(), BusError> {
+        Ok(())
+    }
+
+    fn mask_vector(&mut self, vector: u16, _: bool) -> Result<(), BusError> {
+        self.enable_vectors(vector + 1)
+    }
+
+    fn mask_all(&mut self, _: bool) -> Result<(), BusError> {
+        Ok(())
+    }
+
+    fn take_fired(&mut self, _: &mut Vec<u16>) -> bool {
+        false
+    }
+
+    fn runs_by_itself(&self) -> bool {
+        false
     }
 
     fn now(&mut self) -> Ticks {

@@ -7,15 +7,17 @@
 mod bench;
 mod classify;
 mod demo;
+mod device;
 mod explain;
 mod jsonl;
+mod link;
 mod nics;
 mod regs;
 mod segment;
 mod units;
 mod verilog;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use thiserror::Error;
@@ -32,6 +34,7 @@ struct Cli {
 enum Command {
     Classify(classify::Args),
     Demo(Box<demo::DemoArgs>),
+    Device(Box<device::DeviceArgs>),
     Explain(explain::Args),
     Regs(regs::RegsArgs),
     Segment(segment::Args),
@@ -47,6 +50,9 @@ enum CliError {
     /// The demo.
     #[error(transparent)]
     Demo(#[from] demo::DemoError),
+    /// A device process.
+    #[error(transparent)]
+    Device(#[from] device::DeviceError),
     /// A NIC for bursts or frames.
     #[error(transparent)]
     Bench(#[from] bench::BenchError),
@@ -60,6 +66,7 @@ impl Cli {
         match self.command {
             Command::Classify(args) => classify::run(&args),
             Command::Demo(args) => Ok(demo::run(&args)?),
+            Command::Device(args) => Ok(device::run(&args)?),
             Command::Explain(args) => explain::run(&args),
             Command::Regs(args) => Ok(regs::run(&args)?),
             Command::Segment(args) => segment::run(&args),
@@ -73,8 +80,21 @@ fn say(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
+/// The command line, or the end of the program with a word on what is wrong with it.
+fn parse() -> Cli {
+    let matches = Cli::command().get_matches();
+    let checked = |m: &ArgMatches| {
+        let cli = Cli::from_arg_matches(m)?;
+        if let (Command::Demo(args), Some((_, given))) = (&cli.command, m.subcommand()) {
+            args.check(given)?;
+        }
+        Ok(cli)
+    };
+    checked(&matches).unwrap_or_else(|e: clap::Error| e.exit())
+}
+
 fn main() -> ExitCode {
-    match Cli::parse().run() {
+    match parse().run() {
         Ok(()) => ExitCode::SUCCESS,
         // The reader has seen enough.
         Err(CliError::Io(e) | CliError::Demo(demo::DemoError::Output(e)))

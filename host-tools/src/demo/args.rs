@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `tsonic demo` takes.
 
+use crate::link::{LINK_OPTIONS, LinkArgs};
 use crate::nics::NicKind;
 use crate::units;
-use clap::{Args, ValueEnum};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Error, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +20,7 @@ use tsonic_types::ByteRate;
 /// and arrives at a receiver. SHA-256 is compared at both ends.
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Examples:\n  tsonic demo\n  tsonic demo --json --size 4MiB --nic rtl --peer linux\n  tsonic demo --peer sim --loss 1% --dup 0.1% --reorder 1% --seed 3\n  tsonic demo movie.mkv --flows 4 --rate 20MB/s --sysctl net.ipv4.tcp_tso_rtt_log=null"
+    after_help = "Examples:\n  tsonic demo\n  tsonic demo --json --size 4MiB --nic rtl --peer linux\n  tsonic demo --peer sim --loss 1% --dup 0.1% --reorder 1% --seed 3\n  tsonic demo --device vfio-user --nic rtl --size 1MiB\n  tsonic demo movie.mkv --flows 4 --rate 20MB/s --sysctl net.ipv4.tcp_tso_rtt_log=null"
 )]
 pub struct DemoArgs {
     /// File to send; random bytes (from the seed) when absent.
@@ -28,6 +31,11 @@ pub struct DemoArgs {
     /// Which NIC.
     #[arg(long, value_enum, default_value = "model")]
     pub nic: NicKind,
+    /// Where the NIC is: `inproc` in this process, `vfio-user` in one that is started for
+    /// the run, `vfio-user:PATH` in one that serves a second NIC at PATH.far
+    /// (`tsonic device --wire sim`), where the receiver then is.
+    #[arg(long, default_value = "inproc", value_name = "inproc|vfio-user[:PATH]", value_parser = device)]
+    pub device: DeviceKind,
     /// Who receives: `linux` is a kernel TCP socket behind a TAP in a network namespace
     /// made for the run, `sim` our own engine on a second NIC. The default is `linux`
     /// where it is permitted.
@@ -42,12 +50,8 @@ pub struct DemoArgs {
     /// Payload rate that each connection keeps below; 200 B/s at least.
     #[arg(long, value_parser = paced)]
     pub rate: Option<ByteRate>,
-    /// Speed of the wire.
-    #[arg(long, default_value = "1Gbit", value_parser = units::rate)]
-    pub link_rate: ByteRate,
-    /// Delay of the wire, each way.
-    #[arg(long, default_value = "500us", value_parser = units::span)]
-    pub delay: Duration,
+    #[command(flatten)]
+    pub link: LinkArgs,
     /// Most bytes of an IP packet at both ends.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..=9000))]
     pub mtu: u16,
@@ -57,18 +61,6 @@ pub struct DemoArgs {
     /// Use IPv6.
     #[arg(long)]
     pub ipv6: bool,
-    /// Share of frames lost, each way.
-    #[arg(long, default_value = "0", value_parser = units::share)]
-    pub loss: f64,
-    /// Share of frames that are delayed, and so reordered, each way.
-    #[arg(long, default_value = "0", value_parser = units::share)]
-    pub reorder: f64,
-    /// Longest extra delay of such a frame.
-    #[arg(long, default_value = "200us", value_parser = units::span)]
-    pub reorder_delay: Duration,
-    /// Share of frames that arrive twice, each way.
-    #[arg(long, default_value = "0", value_parser = units::share)]
-    pub dup: f64,
     /// A tunable of the engine, `NAME=VALUE`; may be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     pub sysctl: Vec<(String, String)>,
@@ -84,6 +76,50 @@ pub struct DemoArgs {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Where the NIC is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// In this process.
+    Inproc,
+    /// In a process started for the run.
+    Process,
+    /// In a process that is there.
+    At(PathBuf),
+}
+
+fn device(text: &str) -> Result<DeviceKind, String> {
+    match text.split_once(':') {
+        None if text == "inproc" => Ok(DeviceKind::Inproc),
+        None if text == "vfio-user" => Ok(DeviceKind::Process),
+        Some(("vfio-user", path)) if !path.is_empty() => Ok(DeviceKind::At(path.into())),
+        _ => Err(format!(
+            "'{text}' is no place of a NIC: write inproc, vfio-user or vfio-user:PATH"
+        )),
+    }
+}
+
+impl DemoArgs {
+    /// Refuses what was asked of a device that is there already and has its own.
+    ///
+    /// # Errors
+    /// The option.
+    pub fn check(&self, given: &ArgMatches) -> Result<(), Error> {
+        if !matches!(self.device, DeviceKind::At(_)) {
+            return Ok(());
+        }
+        let own = ["nic", "peer", "queues", "pcap"];
+        let mut all = own.into_iter().chain(LINK_OPTIONS);
+        let option = all.find(|id| given.value_source(id) == Some(ValueSource::CommandLine));
+        option.map_or(Ok(()), |id| {
+            let text = format!(
+                "--{} is the device's own business: give it to `tsonic device`, or leave out the path\n",
+                id.replace('_', "-")
+            );
+            Err(Error::raw(ErrorKind::ArgumentConflict, text))
+        })
+    }
 }
 
 /// Who receives.

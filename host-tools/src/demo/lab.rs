@@ -2,21 +2,24 @@
 //! The set-up of a demo: sender, NIC, wire, receiver.
 
 use super::DemoError;
-use super::args::{DemoArgs, PeerKind};
+use super::args::{DemoArgs, DeviceKind, PeerKind};
+use super::process::DeviceProcess;
+use crate::device::far_socket;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::Duration;
-use tsonic_driver::{RxConfig, TxConfig};
-use tsonic_host::{NicConfig, PoolConfig, Shard};
+use std::path::Path;
+use tsonic_driver::{VfioUserConfig, VfioUserFunction};
+use tsonic_host::{HostError, NicConfig, PoolConfig, Shard};
+use tsonic_pci::PciFunction;
+use tsonic_regs::registers::global;
 use tsonic_sim::inproc::InprocFunction;
-use tsonic_sim::netns::TapConfig;
+use tsonic_sim::netns::{TapConfig, TapError};
 use tsonic_sim::peer::KernelPeer;
 use tsonic_sim::root_complex::RootComplexConfig;
-use tsonic_sim::wire::PathConfig;
-use tsonic_sim::world::{LinkConfig, World};
+use tsonic_sim::world::World;
 use tsonic_tcp::arith::txq::XpsMap;
 use tsonic_tcp::wire::ethernet::Mac;
 use tsonic_tcp::{Config, Interface};
-use tsonic_types::{ByteRate, Nanos, TenantId};
+use tsonic_types::{ByteRate, TenantId};
 
 /// Port that the receiver listens on.
 pub const PORT: u16 = 5001;
@@ -55,46 +58,39 @@ impl Addresses {
     }
 }
 
+/// The way to a NIC, wherever that is.
+pub type Bus = Box<dyn PciFunction + Send>;
+
 /// Who receives.
 pub enum Receiver {
     /// A kernel socket.
     Kernel(KernelPeer),
-    /// Our engine on the second NIC of the world.
-    Engine(Box<Shard<InprocFunction>>),
+    /// Our engine on the second NIC.
+    Engine(Box<Shard<Bus>>),
+}
+
+/// Where the NICs are.
+pub enum Place {
+    /// In this process: the function again, to look at the world.
+    Here(InprocFunction),
+    /// In a process of this demo.
+    Process(DeviceProcess),
+    /// In somebody else's.
+    Elsewhere,
 }
 
 /// Everything of a demo.
 pub struct Lab {
-    pub sender: Shard<InprocFunction>,
+    pub sender: Shard<Bus>,
     pub receiver: Receiver,
-    /// The function again, to look at the world.
-    pub world: InprocFunction,
+    pub place: Place,
     pub addresses: Addresses,
     pub peer: PeerKind,
+    /// Queue pairs of the sender's NIC.
+    pub queues: u16,
 }
 
-const fn nanos(d: Duration) -> Nanos {
-    Nanos(d.as_nanos() as u64)
-}
-
-fn link(args: &DemoArgs) -> LinkConfig {
-    let path = |salt: u64| PathConfig {
-        delay: nanos(args.delay),
-        loss: args.loss,
-        duplicate: args.dup,
-        reorder: args.reorder,
-        reorder_extra: nanos(args.reorder_delay),
-        seed: args.seed.wrapping_mul(2).wrapping_add(salt),
-        ..PathConfig::default()
-    };
-    LinkConfig {
-        line_rate: args.link_rate.0.saturating_mul(8),
-        out: path(0),
-        back: path(1),
-    }
-}
-
-fn engine_config(args: &DemoArgs, mac: [u8; 6], own: IpAddr, prefix: u8) -> Config {
+fn engine_config(args: &DemoArgs, queues: u16, mac: [u8; 6], own: IpAddr, prefix: u8) -> Config {
     let mut interface = Interface::new(Mac(mac), own, prefix);
     interface.mtu = args.mtu;
     let mut config = Config::new(interface);
@@ -102,24 +98,18 @@ fn engine_config(args: &DemoArgs, mac: [u8; 6], own: IpAddr, prefix: u8) -> Conf
     config.gso_max = Some(args.gso_max);
     // One core a queue.
     config.xps = Some(XpsMap::Blocks {
-        queues: args.queues,
+        queues,
         cores_per_queue: 1,
     });
     config
 }
 
-fn start(
-    args: &DemoArgs,
-    function: InprocFunction,
-    config: Config,
-) -> Result<Shard<InprocFunction>, DemoError> {
-    let nic = NicConfig {
-        queues: None,
-        tx: TxConfig::default(),
-        rx: RxConfig::default(),
-    };
+fn start(args: &DemoArgs, function: Bus, config: Config) -> Result<Shard<Bus>, DemoError> {
+    let nic = NicConfig::default();
     let mut shard = Shard::start(function, config, &nic, PoolConfig::default())?;
-    shard.nic().set_line_rate(args.link_rate);
+    if !matches!(args.device, DeviceKind::At(_)) {
+        shard.nic().set_line_rate(args.link.link_rate);
+    }
     if let Some(tunables) = shard.engine().tunables_mut(TenantId(0)) {
         for (name, value) in &args.sysctl {
             tunables.set(name, value)?;
@@ -128,59 +118,122 @@ fn start(
     Ok(shard)
 }
 
+/// What a demo runs on, before anything is opened.
+struct Set {
+    function: Bus,
+    other: Option<Bus>,
+    kernel: Option<KernelPeer>,
+    place: Place,
+}
+
+fn connect(path: &Path) -> Result<Bus, DemoError> {
+    let function = VfioUserFunction::connect(path, VfioUserConfig::default());
+    let function = function.map_err(|source| DemoError::Connect {
+        path: path.into(),
+        source,
+    })?;
+    Ok(Box::new(function))
+}
+
+/// A kernel peer, if one is wanted and may be had: what `made` makes of its TAP.
+fn kernel<T>(
+    args: &DemoArgs,
+    addresses: &Addresses,
+    start: impl FnOnce(&TapConfig) -> Result<(KernelPeer, T), TapError>,
+) -> Result<Option<(KernelPeer, T)>, DemoError> {
+    if args.peer == Some(PeerKind::Sim) {
+        return Ok(None);
+    }
+    let tap = TapConfig {
+        addresses: vec![(addresses.receiver, addresses.prefix)],
+        mac: RECEIVER_MAC,
+        mtu: args.mtu,
+        ..TapConfig::default()
+    };
+    match start(&tap) {
+        Ok(both) => Ok(Some(both)),
+        Err(error) if args.peer.is_none() => {
+            crate::say(format_args!(
+                "tsonic: no kernel peer ({error}); the receiver is our own engine"
+            ));
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Everything in this process, on one clock.
+fn here(args: &DemoArgs, addresses: &Addresses) -> Result<Set, DemoError> {
+    let (memory, link) = (RootComplexConfig::default(), args.link.config(args.seed));
+    let nic = || args.nic.build(args.queues);
+    let (mut world, kernel) = match kernel(args, addresses, KernelPeer::start)? {
+        Some((kernel, port)) => {
+            let world = World::new(nic()?, memory, link, Some(Box::new(port)));
+            (world, Some(kernel))
+        }
+        None => {
+            let pair = World::pair([nic()?, nic()?], memory, link);
+            (pair.ok_or(DemoError::Clocks)?, None)
+        }
+    };
+    if let Some(path) = &args.pcap {
+        world.capture(path)?;
+    }
+    let function = InprocFunction::new(world);
+    Ok(Set {
+        other: function.other().map(|f| Box::new(f) as Bus),
+        kernel,
+        place: Place::Here(function.clone()),
+        function: Box::new(function),
+    })
+}
+
+/// The NICs in a process of their own.
+fn process(args: &DemoArgs, addresses: &Addresses) -> Result<Set, DemoError> {
+    let (kernel, tap) = match kernel(args, addresses, KernelPeer::behind_tap)? {
+        Some((kernel, tap)) => (Some(kernel), Some(tap)),
+        None => (None, None),
+    };
+    let process = DeviceProcess::start(args, args.nic, tap)?;
+    let other = match &kernel {
+        Some(_) => None,
+        None => Some(connect(&process.far())?),
+    };
+    Ok(Set {
+        function: connect(&process.socket)?,
+        other,
+        kernel,
+        place: Place::Process(process),
+    })
+}
+
 impl Lab {
     /// Sets everything up. Without a wish for a peer it takes a kernel where that is
     /// permitted, else our own engine, and says so.
     pub fn new(args: &DemoArgs) -> Result<Lab, DemoError> {
         let addresses = Addresses::new(args.ipv6);
-        let mut world = None;
-        if args.peer != Some(PeerKind::Sim) {
-            let tap = TapConfig {
-                addresses: vec![(addresses.receiver, addresses.prefix)],
-                mac: RECEIVER_MAC,
-                mtu: args.mtu,
-                ..TapConfig::default()
-            };
-            match KernelPeer::start(&tap) {
-                Ok((kernel, port)) => {
-                    let nic = args.nic.build(args.queues)?;
-                    let w = World::new(
-                        nic,
-                        RootComplexConfig::default(),
-                        link(args),
-                        Some(Box::new(port)),
-                    );
-                    world = Some((w, Some(kernel)));
-                }
-                Err(error) if args.peer.is_none() => {
-                    crate::say(format_args!(
-                        "tsonic: no kernel peer ({error}); the receiver is our own engine"
-                    ));
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let (mut world, kernel) = match world {
-            Some(made) => made,
-            None => {
-                let nics = [args.nic.build(args.queues)?, args.nic.build(args.queues)?];
-                let pair = World::pair(nics, RootComplexConfig::default(), link(args));
-                (pair.ok_or(DemoError::Clocks)?, None)
-            }
+        let mut set = match &args.device {
+            DeviceKind::Inproc => here(args, &addresses)?,
+            DeviceKind::Process => process(args, &addresses)?,
+            DeviceKind::At(path) => Set {
+                function: connect(path)?,
+                other: Some(connect(&far_socket(path))?),
+                kernel: None,
+                place: Place::Elsewhere,
+            },
         };
-        if let Some(path) = &args.pcap {
-            world.capture(path)?;
-        }
-        let function = InprocFunction::new(world);
-        let world = function.clone();
-        let other = function.other();
-        let config = engine_config(args, SENDER_MAC, addresses.sender, addresses.prefix);
-        let sender = start(args, function, config)?;
-        let (receiver, peer) = match (kernel, other) {
+        let queues = set.function.read32(0, global::QUEUES.offset as u64);
+        let queues = queues.map_err(|e| HostError::Driver(e.into()))?;
+        // The driver refuses a device with more than there can be.
+        let queues = u16::try_from(queues).unwrap_or(u16::MAX);
+        let (own, prefix) = (addresses.sender, addresses.prefix);
+        let config = engine_config(args, queues, SENDER_MAC, own, prefix);
+        let sender = start(args, set.function, config)?;
+        let (receiver, peer) = match (set.kernel, set.other) {
             (Some(kernel), _) => (Receiver::Kernel(kernel), PeerKind::Linux),
             (None, Some(other)) => {
-                let mut config =
-                    engine_config(args, RECEIVER_MAC, addresses.receiver, addresses.prefix);
+                let own = addresses.receiver;
+                let mut config = engine_config(args, queues, RECEIVER_MAC, own, prefix);
                 config.seed = args.seed.wrapping_add(0x5eed);
                 let shard = start(args, other, config)?;
                 (Receiver::Engine(Box::new(shard)), PeerKind::Sim)
@@ -190,9 +243,10 @@ impl Lab {
         Ok(Lab {
             sender,
             receiver,
-            world,
+            place: set.place,
             addresses,
             peer,
+            queues,
         })
     }
 

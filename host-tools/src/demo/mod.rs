@@ -4,16 +4,19 @@
 mod args;
 mod data;
 mod lab;
+mod process;
 mod receiver;
 mod report;
 mod sender;
 
 pub use args::DemoArgs;
 
+use crate::device::Ended;
+use args::DeviceKind;
 use data::Data;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lab::{Lab, Receiver};
-use receiver::{EngineSink, KernelSink};
+use lab::{Bus, Lab, Place, Receiver};
+use receiver::{EngineSink, KernelSink, OwnThread};
 use report::Report;
 use sender::Sender;
 use std::io::{self, Write};
@@ -21,8 +24,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use tsonic_host::{HostError, Shard};
-use tsonic_pci::Wake;
-use tsonic_sim::inproc::InprocFunction;
+use tsonic_pci::{BusError, Wake};
 use tsonic_sim::netns::TapError;
 use tsonic_sim::pcapng::CaptureError;
 use tsonic_sim::rtl::RtlError;
@@ -79,6 +81,28 @@ pub enum DemoError {
     /// The engine, or a connection.
     #[error("TCP: {0}")]
     Tcp(#[from] tsonic_tcp::Error),
+    /// The device process.
+    #[error("the device process: {what}: {source}")]
+    Process {
+        /// What was tried.
+        what: &'static str,
+        /// What came of it.
+        source: io::Error,
+    },
+    /// There is no device at a path.
+    #[error(
+        "no device at {}: {source}; start one with `tsonic device --wire sim --socket PATH`",
+        path.display()
+    )]
+    Connect {
+        /// The path.
+        path: PathBuf,
+        /// Why not.
+        source: BusError,
+    },
+    /// A thread of the demo panicked.
+    #[error("the receiver's thread has panicked; this is a bug")]
+    Panicked,
     /// Two NICs that cannot share a clock.
     #[error("the two NICs have clocks of different frequency")]
     Clocks,
@@ -134,7 +158,10 @@ pub fn run(args: &DemoArgs) -> Result<(), DemoError> {
 
 enum Sink {
     Kernel(KernelSink),
-    Engine(EngineSink, Box<Shard<InprocFunction>>),
+    /// On the sender's clock, in its loop.
+    Engine(EngineSink, Box<Shard<Bus>>),
+    /// On a clock that goes on by itself.
+    Thread(OwnThread),
 }
 
 fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
@@ -153,10 +180,13 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
             kernel = Some(k);
             Sink::Kernel(sink)
         }
-        Receiver::Engine(mut shard) => Sink::Engine(
-            EngineSink::listen(shard.engine(), target, args.flows)?,
-            shard,
-        ),
+        Receiver::Engine(mut shard) => {
+            let sink = EngineSink::listen(shard.engine(), target, args.flows)?;
+            match args.device {
+                DeviceKind::Inproc => Sink::Engine(sink, shard),
+                _ => Sink::Thread(OwnThread::spawn(sink, shard)?),
+            }
+        }
     };
     let started = lab.sender.now();
     let wall_started = Instant::now();
@@ -166,7 +196,7 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
         target,
         data,
         args.flows,
-        args.queues,
+        lab.queues,
         Lab::rate(args),
     )?;
     let ports = app.ports(lab.sender.engine());
@@ -188,10 +218,12 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
         let received = match &sink {
             Sink::Kernel(_) => kernel.as_ref().map_or(0, |k| k.bytes_received()),
             Sink::Engine(sink, _) => sink.bytes,
+            Sink::Thread(thread) => thread.bytes(),
         };
         let finished = match &sink {
             Sink::Kernel(sink) => sink.is_finished(),
             Sink::Engine(sink, _) => sink.is_finished(),
+            Sink::Thread(thread) => thread.is_finished(),
         };
         if finished {
             break;
@@ -210,7 +242,7 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
             continue;
         }
         let deadline = match &mut sink {
-            Sink::Kernel(_) => Some(lab.sender.now() + LOOK),
+            Sink::Kernel(_) | Sink::Thread(_) => Some(lab.sender.now() + LOOK),
             Sink::Engine(_, shard) => shard.engine().next_timer(),
         };
         if lab.sender.wait(deadline)? == Wake::Idle {
@@ -221,19 +253,17 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
     let (bytes_received, sha256_received) = match sink {
         Sink::Kernel(sink) => sink.finish(&ports)?,
         Sink::Engine(sink, _) => sink.finish(&ports),
+        Sink::Thread(thread) => thread.finish(&ports)?,
     };
     progress.end();
     let seconds = ended.since(started).0 as f64 / 1e9;
-    let mut world = lab.world.world();
-    let captured = match args.pcap {
-        Some(_) => Some(world.end_capture()?),
-        None => None,
-    };
-    let (wire, _) = world.wire_stats();
-    let (dilation, _) = world.dilation();
-    drop(world);
     let pacing = lab.sender.nic().pacing().clone();
     let counters = lab.sender.engine().counters().clone();
+    let watched = lab.sender.nic().watched();
+    let min_rtt = app.min_rtt(lab.sender.engine());
+    // The device's process ends when nobody uses it any more.
+    drop(lab.sender);
+    let wire = seen(lab.place, args.pcap.is_some())?;
     let total = &counters.total;
     let histogram = total.segments_per_burst.iter().copied().enumerate();
     Ok(Report {
@@ -242,7 +272,11 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
         sha256_received: hex::encode(sha256_received),
         bytes: data.len(),
         bytes_received,
-        nic: args.nic,
+        nic: (!matches!(args.device, DeviceKind::At(_))).then_some(args.nic),
+        device: match args.device {
+            DeviceKind::Inproc => "inproc",
+            _ => "vfio-user",
+        },
         peer: lab.peer,
         flows: args.flows,
         ipv6: args.ipv6,
@@ -254,7 +288,7 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
             0.0
         },
         wall_seconds: wall_started.elapsed().as_secs_f64(),
-        dilation,
+        dilation: wire.dilation,
         bursts: total.bursts,
         segments: total.segments,
         segments_per_burst: total.segments as f64 / total.bursts.max(1) as f64,
@@ -267,17 +301,45 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
         rto_count: total.rto_count,
         tlp_probes: total.tlp_probes,
         recoveries: total.recoveries,
-        wire_dropped: wire.lost + wire.queue_drops,
-        wire_dropped_payload_bytes: wire.lost_payload_bytes + wire.queue_drop_payload_bytes,
-        wire_duplicated: wire.duplicated,
-        wire_reordered: wire.reordered,
+        lost_interrupts: watched.lost_interrupts,
+        tx_timeouts: watched.tx_timeouts,
+        wire_dropped: wire.wire_dropped,
+        wire_dropped_payload_bytes: wire.wire_dropped_payload_bytes,
+        wire_duplicated: wire.wire_duplicated,
+        wire_reordered: wire.wire_reordered,
         paced_gaps: pacing.gaps(),
         pacing_error_mean_ns: pacing.mean_ns(),
         pacing_error_p99_ns: pacing.percentile_ns(0.99),
         pacing_error_max_ns: pacing.max_ns(),
-        min_rtt_us: app.min_rtt(lab.sender.engine()).map(|t| t.0 as f64 / 1e3),
-        captured,
+        min_rtt_us: min_rtt.map(|t| t.0 as f64 / 1e3),
+        captured: wire.captured,
     })
+}
+
+/// What the device counted, wherever it was.
+fn seen(place: Place, captures: bool) -> Result<Ended, DemoError> {
+    match place {
+        Place::Here(function) => {
+            let mut world = function.world();
+            let captured = match captures {
+                true => Some(world.end_capture()?),
+                false => None,
+            };
+            let (wire, _) = world.wire_stats();
+            Ok(Ended {
+                dilation: world.dilation().0,
+                wire_dropped: wire.lost + wire.queue_drops,
+                wire_dropped_payload_bytes: wire.lost_payload_bytes + wire.queue_drop_payload_bytes,
+                wire_duplicated: wire.duplicated,
+                wire_reordered: wire.reordered,
+                captured,
+                ..Ended::default()
+            })
+        }
+        Place::Process(process) => process.end(),
+        // Its owner hears of it.
+        Place::Elsewhere => Ok(Ended::default()),
+    }
 }
 
 /// A bar on standard error, for runs that take a while.

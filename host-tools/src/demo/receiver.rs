@@ -3,10 +3,13 @@
 
 use super::DemoError;
 use super::data::BLOCK;
+use super::lab::Bus;
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tsonic_host::Pool;
+use std::thread::JoinHandle;
+use tsonic_host::{Pool, Shard};
 use tsonic_sim::peer::{KernelPeer, OnData, Pending, Received};
 use tsonic_tcp::{ConnId, Engine, Error, ListenerId};
 use tsonic_types::{Nanos, TenantId};
@@ -175,5 +178,83 @@ impl EngineSink {
             .map(|i| (i.port, i.content.as_slice()))
             .collect();
         (self.bytes, whole(&parts, ports))
+    }
+}
+
+/// How often a receiver in a thread looks whether it should end, on the device's clock.
+const LOOK: Nanos = Nanos::from_millis(20);
+
+/// A receiver with a loop of its own, on a NIC whose clock goes on by itself. Dropping
+/// it ends its thread.
+pub struct OwnThread {
+    thread: Option<JoinHandle<Result<EngineSink, DemoError>>>,
+    stop: Arc<AtomicBool>,
+    bytes: Arc<AtomicU64>,
+}
+
+impl OwnThread {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// [`DemoError::Process`] when there is no thread.
+    pub fn spawn(mut sink: EngineSink, mut shard: Box<Shard<Bus>>) -> Result<Self, DemoError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let bytes = Arc::new(AtomicU64::new(0));
+        let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&bytes));
+        let thread = std::thread::Builder::new().name("tsonic-receiver".into());
+        let thread = thread.spawn(move || {
+            while !sink.is_finished() && !stopped.load(Ordering::Relaxed) {
+                let mut result = Ok(());
+                let again = shard.turn(|engine, now| {
+                    result = sink.run(engine, now);
+                })?;
+                result?;
+                counted.store(sink.bytes, Ordering::Relaxed);
+                if !again && !sink.is_finished() {
+                    let look = shard.now() + LOOK;
+                    shard.wait(Some(look))?;
+                }
+            }
+            Ok(sink)
+        });
+        let thread = thread.map_err(|source| DemoError::Process {
+            what: "start the receiver's thread",
+            source,
+        })?;
+        Ok(OwnThread {
+            thread: Some(thread),
+            stop,
+            bytes,
+        })
+    }
+
+    /// Bytes received so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has ended.
+    pub fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Bytes and SHA-256 of all that was received.
+    ///
+    /// # Errors
+    /// What went wrong in the thread.
+    pub fn finish(mut self, ports: &[u16]) -> Result<(u64, [u8; 32]), DemoError> {
+        let thread = self.thread.take().ok_or(DemoError::Panicked)?;
+        let sink = thread.join().map_err(|_| DemoError::Panicked)??;
+        Ok(sink.finish(ports))
+    }
+}
+
+impl Drop for OwnThread {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // What it says is of no interest any more.
+            let _ = thread.join();
+        }
     }
 }

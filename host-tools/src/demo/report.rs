@@ -16,7 +16,9 @@ pub struct Report {
     pub sha256_received: String,
     pub bytes: u64,
     pub bytes_received: u64,
-    pub nic: NicKind,
+    /// `null` when the device was there before.
+    pub nic: Option<NicKind>,
+    pub device: &'static str,
     pub peer: PeerKind,
     pub flows: u16,
     pub ipv6: bool,
@@ -45,6 +47,9 @@ pub struct Report {
     pub rto_count: u64,
     pub tlp_probes: u64,
     pub recoveries: u64,
+    /// What the driver's watchdog did.
+    pub lost_interrupts: u64,
+    pub tx_timeouts: u64,
     /// What the wire did to frames of the sender.
     pub wire_dropped: u64,
     pub wire_dropped_payload_bytes: u64,
@@ -81,10 +86,15 @@ impl fmt::Display for Report {
             PeerKind::Sim => "our own engine on a second NIC",
         };
         let nic = match self.nic {
-            NicKind::Model => "model",
-            NicKind::Rtl => "compiled RTL",
+            Some(NicKind::Model) => "model",
+            Some(NicKind::Rtl) => "compiled RTL",
+            None => "the device's own",
         };
-        writeln!(f, "  NIC               {nic}; receiver: {peer}")?;
+        let device = match self.device {
+            "inproc" => "in this process",
+            _ => "in another process, over vfio-user",
+        };
+        writeln!(f, "  NIC               {nic}, {device}; receiver: {peer}")?;
         writeln!(
             f,
             "  time              {:.3} s at {:.1} MB/s ({:.2} s of wall time; {:.2} simulated seconds a second)",
@@ -139,6 +149,13 @@ impl fmt::Display for Report {
             self.wire_duplicated,
             self.wire_reordered
         )?;
+        if self.lost_interrupts + self.tx_timeouts > 0 {
+            writeln!(
+                f,
+                "  watchdog          {} lost interrupts, {} queues reset",
+                self.lost_interrupts, self.tx_timeouts
+            )?;
+        }
         write!(
             f,
             "  pacing error      mean {:.0} ns, 99 % below {} ns, at most {:.0} ns over {} gaps",

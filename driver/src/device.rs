@@ -119,11 +119,12 @@ impl<F: PciFunction> Device<F> {
             return self.wait(deadline);
         }
         let window = self.busy_poll.window();
+        let started = Instant::now();
         if !window.is_zero() {
             self.set_masked(true)?;
-            let started = Instant::now();
             loop {
                 if ready() {
+                    self.busy_poll.waited(started.elapsed());
                     return Ok(Wake::Completion);
                 }
                 if started.elapsed() >= window {
@@ -137,9 +138,8 @@ impl<F: PciFunction> Device<F> {
         if self.set_masked(false)? && ready() {
             return Ok(Wake::Completion);
         }
-        let started = Instant::now();
         let wake = self.wait(deadline)?;
-        self.busy_poll.slept(started.elapsed());
+        self.busy_poll.waited(started.elapsed());
         Ok(wake)
     }
 

@@ -3,9 +3,9 @@
 //!
 //! A sleep and its end cost tens of microseconds. Where the next completion is nearer
 //! than that, looking for it is cheaper; where it is far, looking is wasted. So the
-//! window follows what happens, as KVM's halt polling does: a sleep that ended within
-//! [`WINDOW_MAX`] would have been worth looking, so the window grows; one that lasted
-//! longer was not, so it shrinks, to nothing at last.
+//! window follows what happens, as KVM's halt polling does: a wait (looking and sleeping
+//! together) that was over within [`WINDOW_MAX`] could have been spent looking, so the
+//! window grows; one that lasted longer could not, so it shrinks, to nothing at last.
 
 use std::time::Duration;
 
@@ -30,10 +30,11 @@ impl BusyPoll {
         }
     }
 
-    /// With one processor whoever looks keeps the device from working.
+    /// Looks only where there are processors to spare: whoever looks keeps one from the
+    /// device, whose process has two threads.
     pub fn for_this_machine() -> BusyPoll {
-        let several = std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
-        BusyPoll::new(if several { WINDOW_MAX } else { Duration::ZERO })
+        let spare = std::thread::available_parallelism().is_ok_and(|n| n.get() > 2);
+        BusyPoll::new(if spare { WINDOW_MAX } else { Duration::ZERO })
     }
 
     /// How long to look now.
@@ -41,9 +42,9 @@ impl BusyPoll {
         self.window
     }
 
-    /// A sleep has ended after `slept`.
-    pub fn slept(&mut self, slept: Duration) {
-        self.window = if slept <= self.most {
+    /// A wait has ended after `waited`.
+    pub fn waited(&mut self, waited: Duration) {
+        self.window = if waited <= self.most {
             (2 * self.window).clamp(WINDOW_MIN, self.most.max(WINDOW_MIN))
         } else if self.window > WINDOW_MIN {
             self.window / 2
@@ -64,18 +65,18 @@ mod tests {
         let mut p = BusyPoll::new(us(60));
         assert_eq!(p.window(), Duration::ZERO);
         let grown = [10, 20, 40, 60, 60].map(|w| {
-            p.slept(us(30));
+            p.waited(us(30));
             (p.window(), us(w))
         });
         assert!(grown.iter().all(|(got, want)| got == want), "{grown:?}");
         let shrunk = [30, 15, 7, 0, 0].map(|w| {
-            p.slept(us(61));
+            p.waited(us(61));
             (p.window().as_micros(), w)
         });
         assert!(shrunk.iter().all(|(got, want)| got == want), "{shrunk:?}");
         let mut off = BusyPoll::new(Duration::ZERO);
-        off.slept(us(1));
-        off.slept(Duration::ZERO);
+        off.waited(us(1));
+        off.waited(Duration::ZERO);
         assert_eq!(off.window(), Duration::ZERO);
         assert!(BusyPoll::new(Duration::from_secs(1)).most <= WINDOW_MAX);
     }

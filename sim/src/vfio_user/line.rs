@@ -263,6 +263,9 @@ impl Client<'_> {
                 }
                 None => {
                     self.await_message(listener, stats)?;
+                    if !self.backlog.is_empty() {
+                        continue;
+                    }
                     let deadline = Instant::now() + MESSAGE_WAIT;
                     match socket::receive(self.stream, &mut body, Some(deadline)) {
                         Ok(message) => message,
@@ -289,7 +292,7 @@ impl Client<'_> {
         }
     }
 
-    /// Returns when there is something to read.
+    /// Returns when there is something to read, from the socket or kept apart.
     fn await_message(
         &mut self,
         listener: &UnixListener,
@@ -300,7 +303,7 @@ impl Client<'_> {
             if self.wires.stop.load(Ordering::SeqCst) || self.gone {
                 return Err(Over);
             }
-            if readable(self.stream.as_fd()) {
+            if !self.backlog.is_empty() || readable(self.stream.as_fd()) {
                 return Ok(());
             }
             let others = [self.stream.as_fd(), listener.as_fd()];

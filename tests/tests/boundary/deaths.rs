@@ -12,6 +12,7 @@ fn a_device_that_goes_ends_every_wait_and_every_burst_is_accounted_for() {
     for (map, after) in [(true, 0), (true, 3), (false, 1), (false, 10)] {
         let (server, paths) = serve(world(2), map);
         let mut s = Sender::open(connect(&paths[0], map), 2);
+        s.device.set_busy_poll(Duration::from_micros(20 * after));
         let killer = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(after));
             drop(server);
@@ -23,7 +24,11 @@ fn a_device_that_goes_ends_every_wait_and_every_burst_is_accounted_for() {
                     s.burst(q, 40_000);
                 }
             }
-            let waited = s.flush().and_then(|()| s.device.wait(None).map(drop));
+            let waited = s.flush().and_then(|()| {
+                let tx = &s.tx;
+                let ready = || tx.iter().any(TxQueue::has_completion);
+                s.device.wait_for(None, ready).map(drop)
+            });
             s.reap();
             if let Err(e) = waited {
                 break e;

@@ -12,9 +12,16 @@ use tsonic_sim::vfio_user::{Server, ServerConfig, ServerError};
 
 #[test]
 fn bursts_are_sent_with_mapped_and_with_trapped_doorbells() {
-    for map in [true, false] {
+    let look = Duration::from_micros(100);
+    for (map, look) in [
+        (true, Duration::ZERO),
+        (true, look),
+        (false, Duration::ZERO),
+        (false, look),
+    ] {
         let (server, paths) = serve(world(4), map);
         let mut s = Sender::open(connect(&paths[0], map), 4);
+        s.device.set_busy_poll(look);
         for round in 0..50 {
             for q in 0..4 {
                 s.burst(q, 1_000 + 997 * round);

@@ -5,7 +5,7 @@ use crate::bursts::BurstTable;
 use crate::interface::Config;
 use crate::neighbour::Neighbours;
 use crate::port::TxLimits;
-use crate::stats::EngineCounters;
+use crate::stats::{Counters, EngineCounters};
 use crate::tunables::Tunables;
 use core::hash::{BuildHasher, Hasher};
 use std::hash::DefaultHasher;
@@ -24,6 +24,8 @@ pub(crate) struct Tenant {
     pub tunables: Tunables,
     /// Connections in TIME_WAIT.
     pub time_wait: u32,
+    /// Counters of connections that are gone.
+    pub gone: Counters,
     challenge: ChallengeLimit,
 }
 

@@ -4,101 +4,102 @@
 /// Bins of [`Counters::segments_per_burst`].
 pub const HISTOGRAM_BINS: usize = 129;
 
-/// Counters; the same for one connection and in total.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counters {
-    /// Bursts with payload posted (retransmissions included).
-    pub bursts: u64,
-    /// Segments of those bursts.
-    pub segments: u64,
-    /// Payload bytes of those bursts.
-    pub payload_bytes: u64,
-    /// Pure acknowledgements posted.
-    pub acks: u64,
-    /// Segments sent again.
-    pub retransmitted_segments: u64,
-    /// Payload bytes sent again.
-    pub retransmitted_bytes: u64,
-    /// Retransmission time-outs.
-    pub rto_count: u64,
-    /// Tail loss probes.
-    pub tlp_probes: u64,
-    /// Fast recoveries begun.
-    pub recoveries: u64,
-    /// Recoveries or time-outs found to be spurious and undone.
-    pub undone: u64,
-    /// Duplicates that the peer reported (DSACK).
-    pub dsacks: u64,
-    /// Times the small-queue gate stopped the flow.
-    pub tsq_stops: u64,
-    /// Times a burst was deferred.
-    pub deferred: u64,
-    /// Times the port had no room.
-    pub backpressure: u64,
-    /// Moves to another queue while bytes of the flow were in the NIC.
-    pub ooo_moves: u64,
-    /// Moves to another queue.
-    pub queue_moves: u64,
-    /// Window reductions by ECN.
-    pub ecn_reductions: u64,
-    /// Window reductions by the NIC's congestion notification.
-    pub local_reductions: u64,
-    /// Bursts that completed with an error.
-    pub failed_bursts: u64,
-    /// Segments received.
-    pub segments_in: u64,
-    /// Payload bytes received in order.
-    pub bytes_in: u64,
-    /// Segments received behind a gap.
-    pub out_of_order_in: u64,
-    /// Segments received that brought nothing new.
-    pub duplicates_in: u64,
-    /// Challenge ACKs sent.
-    pub challenge_acks: u64,
-    /// Segments dropped by PAWS.
-    pub paws_drops: u64,
-    /// Zero-window probes sent.
-    pub window_probes: u64,
-    /// Keepalive probes sent.
-    pub keepalive_probes: u64,
-    /// Bursts by their number of segments: bin `n` counts bursts of `n`
-    /// segments, the last bin those of more. Bin 0 stays empty.
-    pub segments_per_burst: [u64; HISTOGRAM_BINS],
+macro_rules! counters {
+    ($( #[doc = $doc:literal] $field:ident, )*) => {
+        /// Counters; the same for one connection and in total.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Counters {
+            $( #[doc = $doc] pub $field: u64, )*
+            /// Bursts by their number of segments: bin `n` counts bursts of `n`
+            /// segments, the last bin those of more. Bin 0 stays empty.
+            pub segments_per_burst: [u64; HISTOGRAM_BINS],
+        }
+
+        impl Default for Counters {
+            fn default() -> Counters {
+                Counters {
+                    $( $field: 0, )*
+                    segments_per_burst: [0; HISTOGRAM_BINS],
+                }
+            }
+        }
+
+        impl Counters {
+            /// Every counter but the histogram, with its name.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+                [$( (stringify!($field), self.$field), )*].into_iter()
+            }
+
+            /// Every counter's name with what it counts, in the order of [`Counters::iter`].
+            pub const HELP: &[(&str, &str)] = &[$( (stringify!($field), $doc), )*];
+
+            /// Adds those of another connection.
+            pub(crate) fn add(&mut self, other: &Counters) {
+                $( self.$field += other.$field; )*
+                let bins = self.segments_per_burst.iter_mut();
+                for (bin, n) in bins.zip(other.segments_per_burst) {
+                    *bin += n;
+                }
+            }
+        }
+    };
 }
 
-impl Default for Counters {
-    fn default() -> Counters {
-        Counters {
-            bursts: 0,
-            segments: 0,
-            payload_bytes: 0,
-            acks: 0,
-            retransmitted_segments: 0,
-            retransmitted_bytes: 0,
-            rto_count: 0,
-            tlp_probes: 0,
-            recoveries: 0,
-            undone: 0,
-            dsacks: 0,
-            tsq_stops: 0,
-            deferred: 0,
-            backpressure: 0,
-            ooo_moves: 0,
-            queue_moves: 0,
-            ecn_reductions: 0,
-            local_reductions: 0,
-            failed_bursts: 0,
-            segments_in: 0,
-            bytes_in: 0,
-            out_of_order_in: 0,
-            duplicates_in: 0,
-            challenge_acks: 0,
-            paws_drops: 0,
-            window_probes: 0,
-            keepalive_probes: 0,
-            segments_per_burst: [0; HISTOGRAM_BINS],
-        }
-    }
+counters! {
+    /// Bursts with payload posted (retransmissions included).
+    bursts,
+    /// Segments of those bursts.
+    segments,
+    /// Payload bytes of those bursts.
+    payload_bytes,
+    /// Pure acknowledgements posted.
+    acks,
+    /// Segments sent again.
+    retransmitted_segments,
+    /// Payload bytes sent again.
+    retransmitted_bytes,
+    /// Retransmission time-outs.
+    rto_count,
+    /// Tail loss probes.
+    tlp_probes,
+    /// Fast recoveries begun.
+    recoveries,
+    /// Recoveries or time-outs found to be spurious and undone.
+    undone,
+    /// Duplicates that the peer reported (DSACK).
+    dsacks,
+    /// Times the small-queue gate stopped the flow.
+    tsq_stops,
+    /// Times a burst was deferred.
+    deferred,
+    /// Times the port had no room.
+    backpressure,
+    /// Moves to another queue while bytes of the flow were in the NIC.
+    ooo_moves,
+    /// Moves to another queue.
+    queue_moves,
+    /// Window reductions by ECN.
+    ecn_reductions,
+    /// Window reductions by the NIC's congestion notification.
+    local_reductions,
+    /// Bursts that completed with an error.
+    failed_bursts,
+    /// Segments received.
+    segments_in,
+    /// Payload bytes received in order.
+    bytes_in,
+    /// Segments received behind a gap.
+    out_of_order_in,
+    /// Segments received that brought nothing new.
+    duplicates_in,
+    /// Challenge ACKs sent.
+    challenge_acks,
+    /// Segments dropped by PAWS.
+    paws_drops,
+    /// Zero-window probes sent.
+    window_probes,
+    /// Keepalive probes sent.
+    keepalive_probes,
 }
 
 impl Counters {

@@ -225,7 +225,7 @@ impl Conn {
             }
         }
         if sent || self.tx.limited_now {
-            self.note_window_use();
+            self.note_window_use(size);
         }
         if sent {
             if !self.rec.probe_outstanding() {
@@ -512,7 +512,9 @@ impl Conn {
             self.departed(core, now, &d);
         } else {
             self.tx.board.fail(index);
-            self.rec.failures += 1;
+            if self.rec.failed_at.replace(now) != Some(now) {
+                self.rec.failures += 1;
+            }
             for c in [&mut self.counters, &mut core.counters.total] {
                 c.failed_bursts += 1;
             }

@@ -94,6 +94,9 @@ pub(crate) struct Recovery {
     next_again: usize,
     /// Bursts in a row that the device failed to send.
     pub failures: u32,
+    /// When the last of them was. Bursts that come back together (a queue was
+    /// reset) count once.
+    pub failed_at: Option<Nanos>,
 }
 
 /// What an acknowledgement delivered.
@@ -127,6 +130,7 @@ impl Recovery {
             sent_again: [(0, 0); SENT_AGAIN],
             next_again: 0,
             failures: 0,
+            failed_at: None,
         }
     }
 

@@ -33,11 +33,13 @@ impl Conn {
     /// Remembers whether the window was what limited us in this round: an unused
     /// window must not grow. What waits in the NIC is no use of it: the RTT counts
     /// from the departure, so a window that only fills the NIC would make the
-    /// pacing rate, and with it the small-queue limit, grow without end.
-    pub fn note_window_use(&mut self) {
+    /// pacing rate, and with it the small-queue limit, grow without end. But a window
+    /// that does not hold the two bursts of `size` segments that small queues allow, and one on
+    /// its way, cuts bursts short whatever waits: up to there it grows.
+    pub fn note_window_use(&mut self, size: u32) {
         let waiting = self.nic.segments;
         let full = self.tx.limited_now || self.in_flight() >= self.cc.cwnd;
-        let limited = full && 2 * waiting <= self.cc.cwnd;
+        let limited = full && (2 * waiting <= self.cc.cwnd || self.cc.cwnd < 3 * size);
         let out = self.tx.board.counts().out.saturating_sub(waiting);
         let tx = &mut self.tx;
         if tx.una >= tx.usage_end || limited || (!tx.cwnd_limited && out > tx.max_out) {

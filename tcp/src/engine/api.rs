@@ -44,6 +44,8 @@ pub enum Error {
 /// What a connection looks like.
 #[derive(Clone, Debug)]
 pub struct ConnInfo {
+    /// Whose it is.
+    pub tenant: TenantId,
     /// State.
     pub state: State,
     /// Our end.
@@ -340,6 +342,7 @@ impl<P: ChunkPool> Engine<P> {
     /// What a connection looks like.
     pub fn info(&self, id: ConnId) -> Option<ConnInfo> {
         self.get(id).map(|c| ConnInfo {
+            tenant: c.tenant,
             state: c.state,
             local: c.local,
             remote: c.remote,

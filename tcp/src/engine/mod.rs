@@ -24,7 +24,7 @@ use crate::interface::Config;
 use crate::neighbour::Neighbours;
 use crate::port::{ChunkPool, TxLimits};
 use crate::shared::{Core, Folded, Random, Tenant};
-use crate::stats::EngineCounters;
+use crate::stats::{Counters, EngineCounters};
 use crate::timer_queue::TimerQueue;
 use crate::tunables::Tunables;
 use control::ControlQueue;
@@ -191,6 +191,23 @@ impl<P: ChunkPool> Engine<P> {
             .map(|t| &mut t.tunables)
     }
 
+    /// Tenants; they are numbered from 0.
+    pub fn tenants(&self) -> u16 {
+        // `add_tenant` numbers them with 16 bits.
+        self.core.tenants.len() as u16
+    }
+
+    /// Counters of a tenant's connections, closed ones included. The sum is made
+    /// when it is asked for: a burst pays nothing for it.
+    pub fn tenant_counters(&self, tenant: TenantId) -> Option<Counters> {
+        let mut sum = self.core.tenants.get(tenant.index())?.gone.clone();
+        let live = self.slots.iter().filter_map(|s| s.conn.as_deref());
+        for c in live.filter(|c| c.tenant == tenant) {
+            sum.add(&c.counters);
+        }
+        Some(sum)
+    }
+
     /// Counters of the engine.
     pub fn counters(&self) -> &EngineCounters {
         &self.core.counters
@@ -352,6 +369,7 @@ impl<P: ChunkPool> Engine<P> {
             }
         }
         if c.app.released && c.reset_due.is_none() && !c.queued {
+            self.core.tenants[c.tenant.index()].gone.add(&c.counters);
             let slot = &mut self.slots[index as usize];
             slot.conn = None;
             slot.generation = slot.generation.wrapping_add(1);

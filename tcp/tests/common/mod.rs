@@ -73,6 +73,8 @@ pub struct Nic {
     pub flow_slots: u16,
     /// Fails every burst whose number (from 1) this divides.
     pub fail_every: Option<u64>,
+    /// Limit of every queue's byte budget as it is reported.
+    pub bql: Option<u64>,
     flows: Vec<VecDeque<Segment>>,
     flow_due: Vec<Nanos>,
     free_flows: Vec<u16>,
@@ -101,6 +103,7 @@ impl Nic {
             line,
             flow_slots: slots,
             fail_every: None,
+            bql: Some(100_000),
             flows: (0..slots).map(|_| VecDeque::new()).collect(),
             flow_due: vec![Nanos(0); slots as usize],
             free_flows: (1..slots).rev().collect(),
@@ -124,6 +127,29 @@ impl Nic {
             .map(|f| self.flow_due[f])
             .min()?;
         Some(due.max(self.wire_free))
+    }
+
+    /// Takes back everything that has not left, as a reset of all queues does: the
+    /// completions of those bursts, but of frames that nobody waits for.
+    pub fn recall(&mut self) -> Vec<TxCompletion> {
+        let mut back = Vec::new();
+        for s in self.flows.iter_mut().flat_map(|f| f.drain(..)) {
+            if !s.last {
+                continue;
+            }
+            *self.in_ring.entry(s.queue.0).or_default() -= 1;
+            let gone = TxCompletion {
+                token: s.token,
+                queue: s.queue,
+                flow: s.flow,
+                ..TxCompletion::default()
+            };
+            let c = self.partial.remove(&s.token).unwrap_or(gone);
+            // QUEUE_RESET
+            back.push(TxCompletion { status: 12, ..c });
+        }
+        back.retain(|c| c.token != u64::MAX);
+        back
     }
 
     /// Lets leave what is due at `now`.
@@ -240,7 +266,7 @@ impl TxPort for Nic {
         let used = self.in_ring.get(&queue.0).copied().unwrap_or(0);
         QueueState {
             free: self.ring - used,
-            bql: Some((WireBytes(100_000), WireBytes(0))),
+            bql: self.bql.map(|limit| (WireBytes(limit), WireBytes(0))),
         }
     }
     fn allocate_flow(&mut self) -> Option<FlowSlot> {

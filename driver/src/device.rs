@@ -352,6 +352,11 @@ impl<F: PciFunction> Device<F> {
         Ok(self.function.write32(BAR, offset as u64, value)?)
     }
 
+    pub(crate) fn read_queue(&mut self, q: QueueId, r: Register) -> Result<u32, DriverError> {
+        let offset = queue_offset(q.index(), r);
+        Ok(self.function.read32(BAR, offset as u64)?)
+    }
+
     /// Low half first: the value takes effect with the high half.
     pub(crate) fn write_queue64(
         &mut self,

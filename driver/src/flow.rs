@@ -68,6 +68,16 @@ impl FlowTable {
         self.free.len()
     }
 
+    /// Rows that can be handed out.
+    pub const fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Rows that have an owner, or bursts in the NIC.
+    pub fn in_use(&self) -> usize {
+        self.rows.len() - self.free.len()
+    }
+
     /// Bursts of a row in the NIC.
     pub fn outstanding(&self, slot: FlowSlot) -> u32 {
         slot.0

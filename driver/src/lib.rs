@@ -48,6 +48,7 @@ pub use device::Device;
 pub use error::{DriverError, PostError};
 pub use flow::FlowTable;
 pub use open::DeviceInfo;
+pub use rate::slowest_rate;
 pub use rx::{RxConfig, RxMeta, RxQueue};
 pub use tsonic_regs::Status;
 pub use tsonic_regs::completion::{ChecksumVerdict, HashKind};

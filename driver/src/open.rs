@@ -6,7 +6,7 @@ use crate::error::DriverError;
 use std::mem;
 use tsonic_pci::PciFunction;
 use tsonic_regs::limits::{FLOW_SLOTS_MAX, PAYLOAD_MAX, QUEUES_MAX};
-use tsonic_regs::registers::{Control, Features, Register, global};
+use tsonic_regs::registers::{Control, Features, Register, features, global};
 use tsonic_regs::{CONTRACT_VERSION, MAGIC};
 use tsonic_types::{Nanos, TickRate, Ticks};
 
@@ -38,6 +38,17 @@ pub struct DeviceInfo {
     pub width: u32,
     /// Frequency of the device's clock.
     pub ticks: TickRate,
+}
+
+impl DeviceInfo {
+    /// Names of what the build can do, as the FEATURES register has them.
+    pub fn feature_names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let bits = self.features.0;
+        let built = features::FIELDS.iter();
+        built
+            .filter(move |f| bits >> f.lsb & 1 == 1)
+            .map(|f| f.name)
+    }
 }
 
 fn read<F: PciFunction>(function: &mut F, register: Register) -> Result<u32, DriverError> {

@@ -27,6 +27,11 @@ pub const fn inverse_rate(rate: ByteRate, ticks: TickRate) -> u64 {
     }
 }
 
+/// The slowest rate that the device can keep.
+pub const fn slowest_rate(ticks: TickRate) -> ByteRate {
+    ByteRate(((ticks.hz() as u64) << INV_RATE_FRACTION).div_ceil(INV_RATE_MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,6 +50,20 @@ mod tests {
         assert_eq!(inv(119, 125_000_000), INV_RATE_MAX);
         assert_eq!(inv(u64::MAX, 125_000_000), 0);
         assert_eq!(inv(u64::MAX - 1, u32::MAX), 1);
+    }
+
+    #[test]
+    fn the_slowest_rate_is_the_last_that_is_exact() {
+        for hz in [1_000_000, 125_000_000, u32::MAX] {
+            let slowest = slowest_rate(TickRate::new(hz).unwrap()).0;
+            let exact = |rate: u64| (u64::from(hz) << INV_RATE_FRACTION).div_ceil(rate);
+            assert!(exact(slowest) <= INV_RATE_MAX);
+            assert!(slowest == 1 || exact(slowest - 1) > INV_RATE_MAX);
+        }
+        assert_eq!(
+            slowest_rate(TickRate::new(125_000_000).unwrap()),
+            ByteRate(120)
+        );
     }
 
     #[test]

@@ -4,11 +4,11 @@
 use crate::device::Device;
 use crate::error::DriverError;
 use crate::rate::inverse_rate;
-use crate::tx::BqlConfig;
+use crate::tx::{BqlConfig, TxConfig, TxQueue};
 use tsonic_pci::PciFunction;
 use tsonic_regs::limits::{RSS_KEY, RSS_TABLE};
 use tsonic_regs::registers::{global, queue};
-use tsonic_types::{ByteRate, Nanos, QueueId};
+use tsonic_types::{ByteRate, Nanos, QueueId, Ticks};
 
 impl<F: PciFunction> Device<F> {
     /// RSS key, and the queue of each row of the indirection table.
@@ -91,6 +91,18 @@ impl<F: PciFunction> Device<F> {
         self.write_queue(q, queue::COALESCE_TICKS, ticks)
     }
 
+    /// Interrupt moderation of a queue pair as the device holds it: completions,
+    /// and the wait rounded up to the clock.
+    ///
+    /// # Errors
+    /// [`DriverError::NoSuchQueue`], [`DriverError::Bus`].
+    pub fn moderation(&mut self, q: QueueId) -> Result<(u32, Nanos), DriverError> {
+        self.check_queue(q)?;
+        let count = self.read_queue(q, queue::COALESCE_COUNT)?;
+        let ticks = self.read_queue(q, queue::COALESCE_TICKS)?;
+        Ok((count, self.register_nanos(ticks)))
+    }
+
     /// Rate of a whole queue in wire bytes per second.
     ///
     /// # Errors
@@ -116,6 +128,57 @@ impl<F: PciFunction> Device<F> {
             });
         }
         self.write_queue(q, queue::TX_QUANTUM, quantum)
+    }
+
+    /// Changes quantum, rate and byte budget of an open queue to those of `config`,
+    /// where they are given and differ, and keeps them over a reset of the queue.
+    /// The device takes them with its next decision; the rings stay as they are.
+    ///
+    /// # Errors
+    /// [`DriverError::NotSupported`], [`DriverError::BadSetting`],
+    /// [`DriverError::Bus`].
+    pub fn retune_tx(&mut self, tx: &mut TxQueue, config: &TxConfig) -> Result<(), DriverError> {
+        let (q, old) = (tx.id(), *tx.config());
+        if let Some(bql) = config.bql.filter(|b| old.bql != Some(*b)) {
+            if self.info.features.bql() == 0 {
+                return Err(DriverError::NotSupported("byte budget per queue"));
+            }
+            self.set_bql(q, &bql)?;
+        }
+        if let Some(quantum) = config.quantum.filter(|n| old.quantum != Some(*n)) {
+            self.set_quantum(q, quantum)?;
+        }
+        if let Some(rate) = config.rate.filter(|r| old.rate != Some(*r)) {
+            self.set_queue_rate(q, rate)?;
+        }
+        tx.retuned(config);
+        Ok(())
+    }
+
+    /// Byte budget of a queue as its registers hold it: what was set, not where the
+    /// limit stands now. A largest limit of 0: none is in force.
+    ///
+    /// # Errors
+    /// [`DriverError::NotSupported`], [`DriverError::NoSuchQueue`],
+    /// [`DriverError::Bus`].
+    pub fn bql(&mut self, q: QueueId) -> Result<BqlConfig, DriverError> {
+        self.check_queue(q)?;
+        if self.info.features.bql() == 0 {
+            return Err(DriverError::NotSupported("byte budget per queue"));
+        }
+        let hold = self.read_queue(q, queue::BQL_HOLD)?;
+        let stall = self.read_queue(q, queue::BQL_STALL)?;
+        Ok(BqlConfig {
+            limit: self.read_queue(q, queue::BQL_LIMIT)?,
+            min: self.read_queue(q, queue::BQL_MIN)?,
+            max: self.read_queue(q, queue::BQL_MAX)?,
+            hold: self.register_nanos(hold),
+            stall: self.register_nanos(stall),
+        })
+    }
+
+    fn register_nanos(&self, ticks: u32) -> Nanos {
+        self.info.ticks.to_nanos(Ticks(u64::from(ticks)))
     }
 
     /// Byte budget of a queue.

@@ -476,6 +476,14 @@ impl TxQueue {
         each(&done);
     }
 
+    /// Keeps what the device was told, for the next time that it is set up.
+    pub(crate) fn retuned(&mut self, to: &TxConfig) {
+        let config = &mut self.config;
+        config.quantum = to.quantum.or(config.quantum);
+        config.rate = to.rate.or(config.rate);
+        config.bql = to.bql.or(config.bql);
+    }
+
     /// Both rings as after power-on. Call while the queue is off and empty.
     pub(crate) fn rewind(&mut self) {
         self.ring = Producer::new(self.config.ring_log2);

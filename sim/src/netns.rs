@@ -45,6 +45,19 @@ pub enum TapError {
     /// There is no TUN/TAP driver.
     #[error("{TUN_DEVICE}: {0}; load the module `tun`, or give the container that device")]
     NoTun(io::Error),
+    /// There is no interface of that name.
+    #[error(
+        "no interface of that name; make it first: ip tuntap add dev NAME mode tap user $USER, then give it an address and set it up"
+    )]
+    NoInterface,
+    /// The interface is none of ours to open.
+    #[error(
+        "the interface is no TAP of a single queue: make one with ip tuntap add dev NAME mode tap"
+    )]
+    NoTap,
+    /// Another process has it.
+    #[error("another process has the interface open: end that, or use another interface")]
+    Busy,
     /// Another failure of the system.
     #[error("{what}: {source}")]
     Os {
@@ -87,6 +100,9 @@ pub struct TapConfig {
     /// Files under /proc/sys to write in the namespace, with their values, e.g.
     /// `net/ipv4/tcp_ecn` = `1`.
     pub sysctls: Vec<(String, String)>,
+    /// The interface stays in the namespace when its descriptor is closed, so that it
+    /// can be opened by name ([`open_existing_tap`]).
+    pub persistent: bool,
 }
 
 impl Default for TapConfig {
@@ -97,6 +113,7 @@ impl Default for TapConfig {
             mac: [0x02, 0, 0, 0, 0, 0x02],
             mtu: 1500,
             sysctls: Vec::new(),
+            persistent: false,
         }
     }
 }
@@ -116,9 +133,7 @@ impl Namespace {
     /// # Errors
     /// [`TapError`], with the remedy.
     pub fn create(config: &TapConfig) -> Result<(Namespace, OwnedFd), TapError> {
-        if config.name.is_empty() || config.name.len() > NAME_MAX {
-            return Err(TapError::Config("an interface name has 1 to 15 bytes"));
-        }
+        check_name(&config.name)?;
         if !(68..=65_521).contains(&config.mtu) {
             return Err(TapError::Config("an MTU is 68 to 65,521 bytes"));
         }
@@ -197,6 +212,11 @@ fn enter(config: &TapConfig) -> Result<OwnedFd, TapError> {
         tracing::debug!(%error, "IPv6 addresses will take a second to come up");
     }
     let tun = open_tap(&config.name)?;
+    if config.persistent {
+        // SAFETY: the request takes an integer; no memory is involved.
+        check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETPERSIST as _, 1) })
+            .map_err(TapError::os("keep the TAP interface (TUNSETPERSIST)"))?;
+    }
     for (path, value) in &config.sysctls {
         std::fs::write(format!("/proc/sys/{path}"), value)
             .map_err(TapError::os("write a sysctl of the namespace"))?;
@@ -205,15 +225,28 @@ fn enter(config: &TapConfig) -> Result<OwnedFd, TapError> {
     Ok(tun)
 }
 
+/// Opens a TAP interface that exists, in this thread's namespace. Non-blocking, a frame
+/// a read or write.
+///
+/// # Errors
+/// [`TapError`], with the remedy.
+pub fn open_existing_tap(name: &str) -> Result<OwnedFd, TapError> {
+    check_name(name)?;
+    // Attaching to a name that is free would make an interface.
+    let mut request = named(name);
+    let fd = socket(libc::AF_INET)?;
+    ioctl(fd.as_raw_fd(), libc::SIOCGIFINDEX as c_ulong, &mut request)
+        .map_err(|_| TapError::NoInterface)?;
+    open_tap(name)
+}
+
 /// The TAP interface of that name in this thread's namespace; it is made if there is
 /// none. Non-blocking, a frame a read or write.
 ///
 /// # Errors
 /// [`TapError`], with the remedy.
 pub fn open_tap(name: &str) -> Result<OwnedFd, TapError> {
-    if name.is_empty() || name.len() > NAME_MAX {
-        return Err(TapError::Config("an interface name has 1 to 15 bytes"));
-    }
+    check_name(name)?;
     let tun = OpenOptions::new()
         .read(true)
         .write(true)
@@ -228,9 +261,21 @@ pub fn open_tap(name: &str) -> Result<OwnedFd, TapError> {
         })?;
     let mut request = named(name);
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
-    ioctl(tun.as_raw_fd(), libc::TUNSETIFF as c_ulong, &mut request)
-        .map_err(TapError::os("make the TAP interface (TUNSETIFF)"))?;
+    ioctl(tun.as_raw_fd(), libc::TUNSETIFF as c_ulong, &mut request).map_err(|e| {
+        match e.raw_os_error() {
+            Some(libc::EBUSY) => TapError::Busy,
+            Some(libc::EINVAL) => TapError::NoTap,
+            _ => TapError::os("attach to the TAP interface (TUNSETIFF)")(e),
+        }
+    })?;
     Ok(tun.into())
+}
+
+fn check_name(name: &str) -> Result<(), TapError> {
+    if name.is_empty() || name.len() > NAME_MAX || name.bytes().any(|b| b == 0 || b == b'/') {
+        return Err(TapError::Config("an interface name has 1 to 15 bytes"));
+    }
+    Ok(())
 }
 
 fn configure(config: &TapConfig) -> Result<(), TapError> {

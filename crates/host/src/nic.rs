@@ -82,6 +82,7 @@ pub struct Nic<F: PciFunction> {
     flows: FlowTable,
     chunks: ChunkMap,
     limits: TxLimits,
+    receive_hashing: bool,
     fault: Option<DriverError>,
     pacing: PacingMeter,
     /// Queue whose turn it is, so that none starves another under a budget.
@@ -109,7 +110,8 @@ impl<F: PciFunction> Nic<F> {
             tx.push(device.open_tx(q, config.tx)?);
             rx.push(device.open_rx(q, config.rx)?);
         }
-        if info.features.rss() == 1 {
+        let receive_hashing = info.features.rss() == 1;
+        if receive_hashing {
             device.set_rss(&RSS_KEY_DEFAULT, &Device::<F>::rss_round_robin(queues))?;
         }
         let flows = device.flow_table();
@@ -131,6 +133,7 @@ impl<F: PciFunction> Nic<F> {
             flows,
             chunks,
             limits,
+            receive_hashing,
             fault: None,
             pacing: PacingMeter::default(),
             next_rx: 0,
@@ -152,6 +155,60 @@ impl<F: PciFunction> Nic<F> {
     /// The receive queues.
     pub fn rx_queues(&self) -> &[RxQueue] {
         &self.rx
+    }
+
+    /// The flow table.
+    pub const fn flows(&self) -> &FlowTable {
+        &self.flows
+    }
+
+    /// Whether received frames carry a hash.
+    pub const fn receive_hashing(&self) -> bool {
+        self.receive_hashing
+    }
+
+    /// Whether a queue is open here.
+    ///
+    /// # Errors
+    /// [`DriverError::NoSuchQueue`].
+    pub const fn check_queue(&self, queue: QueueId) -> Result<(), DriverError> {
+        let queues = self.limits.queues;
+        if queue.0 < queues {
+            return Ok(());
+        }
+        Err(DriverError::NoSuchQueue { queue, queues })
+    }
+
+    /// Changes settings of a transmit queue, from the device's next decision on.
+    ///
+    /// # Errors
+    /// [`DriverError`].
+    pub fn retune(
+        &mut self,
+        queue: QueueId,
+        change: impl FnOnce(&mut TxConfig),
+    ) -> Result<(), DriverError> {
+        self.check_queue(queue)?;
+        let tx = &mut self.tx[queue.index()];
+        let mut config = *tx.config();
+        change(&mut config);
+        self.device.retune_tx(tx, &config)
+    }
+
+    /// Takes every burst of a transmit queue out of the device, gives each to `each`,
+    /// and starts the queue afresh.
+    ///
+    /// # Errors
+    /// [`DriverError`].
+    pub fn reset_queue(
+        &mut self,
+        queue: QueueId,
+        mut each: impl FnMut(&TxCompletion),
+    ) -> Result<(), DriverError> {
+        self.check_queue(queue)?;
+        let tx = &mut self.tx[queue.index()];
+        self.device
+            .reset_tx(tx, &mut self.flows, |c| each(&completion(c)))
     }
 
     /// Bursts whose rate the wire cannot carry are no measure of pacing.

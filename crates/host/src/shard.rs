@@ -6,6 +6,8 @@
 //! of a burst finds the burst's departure known. Between turns the shard waits
 //! on the device's clock: for a completion, or for the engine's next timer.
 
+use crate::control::protocol::{Greeting, Reply, Request};
+use crate::control::{self, Failure, Inbox};
 use crate::nic::{Nic, NicConfig, Pool};
 use thiserror::Error;
 use tsonic_driver::{Device, DriverError};
@@ -15,6 +17,9 @@ use tsonic_types::Nanos;
 
 /// Frames handled in one turn before the engine posts.
 const RX_BUDGET: usize = 256;
+
+/// Control requests answered in one turn.
+const REQUESTS: usize = 2;
 
 /// Why a shard stopped.
 #[derive(Debug, Error)]
@@ -48,6 +53,15 @@ impl Default for PoolConfig {
 pub struct Shard<F: PciFunction> {
     engine: Engine<Pool>,
     nic: Nic<F>,
+    control: Option<Control>,
+}
+
+/// Where control requests come from.
+#[derive(Debug)]
+struct Control {
+    inbox: Inbox,
+    /// How often a shard that waits looks for them.
+    look: Option<Nanos>,
 }
 
 impl<F: PciFunction> Shard<F> {
@@ -67,7 +81,46 @@ impl<F: PciFunction> Shard<F> {
         Ok(Shard {
             engine: Engine::new(engine, pool),
             nic,
+            control: None,
         })
+    }
+
+    /// What the shard says about itself to a client of its control socket: that it
+    /// does `role`, with a NIC called `kind`.
+    pub fn greeting(&mut self, role: &str, kind: &str) -> Greeting {
+        control::greeting(&self.engine, &mut self.nic, role, kind)
+    }
+
+    /// Answers requests from `inbox` between turns, from now on. `look` bounds a
+    /// [`Shard::wait`], on the device's clock, so that an idle shard answers, too;
+    /// `None` where waiting takes no time as the clock is virtual.
+    pub fn answer(&mut self, inbox: Inbox, look: Option<Nanos>) {
+        self.control = Some(Control { inbox, look });
+    }
+
+    /// Does what a client could ask for, at once.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub fn request(&mut self, request: Request) -> Result<Reply, Failure> {
+        let now = self.now();
+        control::serve(&mut self.engine, &mut self.nic, now, request)
+    }
+
+    /// Does what control asks for.
+    #[inline]
+    fn control(&mut self, now: Nanos) {
+        let Some(control) = &self.control else {
+            return;
+        };
+        for _ in 0..REQUESTS {
+            let Some(message) = control.inbox.take() else {
+                return;
+            };
+            let done = control::serve(&mut self.engine, &mut self.nic, now, message.request);
+            // Whoever asked may have gone.
+            let _ = message.answer.try_send((now, done));
+        }
     }
 
     /// The engine.
@@ -96,6 +149,7 @@ impl<F: PciFunction> Shard<F> {
         application: impl FnOnce(&mut Engine<Pool>, Nanos),
     ) -> Result<bool, HostError> {
         let now = self.now();
+        self.control(now);
         let (nic, engine) = (&mut self.nic, &mut self.engine);
         nic.look(now);
         nic.reap(usize::MAX, |c| engine.on_tx_completion(now, c));
@@ -118,6 +172,11 @@ impl<F: PciFunction> Shard<F> {
         let until = match (timer, deadline) {
             (Some(t), Some(d)) => Some(t.min(d)),
             (t, d) => t.or(d),
+        };
+        let look = self.control.as_ref().and_then(|c| c.look);
+        let until = match look.map(|span| self.nic.device().now() + span) {
+            Some(look) => Some(until.map_or(look, |u| u.min(look))),
+            None => until,
         };
         Ok(self.nic.wait(until)?)
     }

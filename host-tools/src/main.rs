@@ -6,8 +6,11 @@
 
 mod bench;
 mod classify;
+mod control;
 mod demo;
 mod device;
+mod doctor;
+mod echo;
 mod explain;
 mod jsonl;
 mod link;
@@ -32,13 +35,23 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Bql(control::bql::BqlArgs),
     Classify(classify::Args),
+    Coalesce(control::coalesce::CoalesceArgs),
     Demo(Box<demo::DemoArgs>),
     Device(Box<device::DeviceArgs>),
+    Doctor(doctor::DoctorArgs),
+    Echo(Box<echo::EchoArgs>),
     Explain(explain::Args),
+    Features(control::features::FeaturesArgs),
+    Queue(control::queue::QueueArgs),
+    Rate(control::rate::RateArgs),
     Regs(regs::RegsArgs),
     Segment(segment::Args),
+    Stats(control::stats::StatsArgs),
+    Sysctl(control::sysctl::SysctlArgs),
     Verilog(verilog::Args),
+    Xps(control::xps::XpsArgs),
 }
 
 /// Why a command failed.
@@ -53,6 +66,15 @@ enum CliError {
     /// A device process.
     #[error(transparent)]
     Device(#[from] device::DeviceError),
+    /// A running process.
+    #[error(transparent)]
+    Control(#[from] control::ControlError),
+    /// The machine.
+    #[error(transparent)]
+    Doctor(#[from] doctor::DoctorError),
+    /// The host on a TAP.
+    #[error(transparent)]
+    Echo(#[from] echo::EchoError),
     /// A NIC for bursts or frames.
     #[error(transparent)]
     Bench(#[from] bench::BenchError),
@@ -64,13 +86,23 @@ enum CliError {
 impl Cli {
     fn run(self) -> Result<(), CliError> {
         match self.command {
+            Command::Bql(args) => Ok(control::bql::run(&args)?),
             Command::Classify(args) => classify::run(&args),
+            Command::Coalesce(args) => Ok(control::coalesce::run(&args)?),
             Command::Demo(args) => Ok(demo::run(&args)?),
             Command::Device(args) => Ok(device::run(&args)?),
+            Command::Doctor(args) => Ok(doctor::run(&args)?),
+            Command::Echo(args) => Ok(echo::run(&args)?),
             Command::Explain(args) => explain::run(&args),
+            Command::Features(args) => Ok(control::features::run(&args)?),
+            Command::Queue(args) => Ok(control::queue::run(&args)?),
+            Command::Rate(args) => Ok(control::rate::run(&args)?),
             Command::Regs(args) => Ok(regs::run(&args)?),
             Command::Segment(args) => segment::run(&args),
+            Command::Stats(args) => Ok(control::stats::run(&args)?),
+            Command::Sysctl(args) => Ok(control::sysctl::run(&args)?),
             Command::Verilog(args) => Ok(verilog::run(&args)?),
+            Command::Xps(args) => Ok(control::xps::run(&args)?),
         }
     }
 }
@@ -97,11 +129,12 @@ fn main() -> ExitCode {
     match parse().run() {
         Ok(()) => ExitCode::SUCCESS,
         // The reader has seen enough.
-        Err(CliError::Io(e) | CliError::Demo(demo::DemoError::Output(e)))
-            if e.kind() == io::ErrorKind::BrokenPipe =>
-        {
-            ExitCode::SUCCESS
-        }
+        Err(
+            CliError::Io(e)
+            | CliError::Demo(demo::DemoError::Output(e))
+            | CliError::Control(control::ControlError::Output(e))
+            | CliError::Doctor(doctor::DoctorError::Output(e)),
+        ) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(e) => {
             say(format_args!("tsonic: {e}"));
             ExitCode::FAILURE

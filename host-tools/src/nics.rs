@@ -19,6 +19,14 @@ pub enum NicKind {
 }
 
 impl NicKind {
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            NicKind::Model => "model",
+            NicKind::Rtl => "rtl",
+        }
+    }
+
     /// A NIC with `queues` queue pairs.
     ///
     /// # Errors

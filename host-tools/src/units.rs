@@ -100,6 +100,19 @@ pub fn span(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// An assignment: `NAME=VALUE`.
+///
+/// # Errors
+/// A sentence that says what is taken.
+pub fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(format!("'{text}' is no assignment: write NAME=VALUE")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

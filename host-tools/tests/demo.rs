@@ -198,7 +198,7 @@ fn a_capture_does_not_empty_the_file_that_is_sent() {
 #[test]
 fn a_connection_that_is_given_up_says_so() {
     let (code, stderr) = refusal(&[
-        "demo", "--peer", "sim", "--size", "100KiB", "--loss", "50%", "--seed", "1",
+        "demo", "--peer", "sim", "--size", "100KiB", "--loss", "60%", "--seed", "2",
     ]);
     assert_eq!(code, 1);
     assert!(stderr.contains("timed out"), "{stderr}");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `tsonic demo` takes.
 
+use crate::control::serve::ServeArgs;
 use crate::link::{LINK_OPTIONS, LinkArgs};
 use crate::nics::NicKind;
 use crate::units;
@@ -62,7 +63,7 @@ pub struct DemoArgs {
     #[arg(long)]
     pub ipv6: bool,
     /// A tunable of the engine, `NAME=VALUE`; may be given several times.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = units::assignment)]
     pub sysctl: Vec<(String, String)>,
     /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
@@ -76,6 +77,9 @@ pub struct DemoArgs {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
+    /// Watching and tuning of the sender while it runs.
+    #[command(flatten)]
+    pub serve: ServeArgs,
 }
 
 /// Where the NIC is.
@@ -151,14 +155,5 @@ fn gso_max(text: &str) -> Result<u32, String> {
     match units::size(text)? {
         n if (1..=most).contains(&n) => Ok(n as u32),
         n => Err(format!("a burst of {n} bytes: choose 1 to {most}")),
-    }
-}
-
-fn assignment(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.trim().is_empty() => {
-            Ok((name.trim().to_owned(), value.trim().to_owned()))
-        }
-        _ => Err(format!("'{text}' is no assignment: write NAME=VALUE")),
     }
 }

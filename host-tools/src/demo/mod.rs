@@ -11,6 +11,8 @@ mod sender;
 
 pub use args::DemoArgs;
 
+use crate::control::prometheus::PrometheusError;
+use crate::control::serve::{self, LOOK as CONTROL_LOOK};
 use crate::device::Ended;
 use args::DeviceKind;
 use data::Data;
@@ -21,6 +23,8 @@ use report::Report;
 use sender::Sender;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use tsonic_host::{HostError, Shard};
@@ -114,6 +118,15 @@ pub enum DemoError {
     /// Too slow.
     #[error("not done after {0} s of wall time; give a longer --timeout, or less to send")]
     TimedOut(u64),
+    /// Told to end.
+    #[error("ended by a signal after {0} bytes")]
+    Interrupted(u64),
+    /// Signals cannot be caught.
+    #[error("signals cannot be caught: {0}")]
+    Signals(io::Error),
+    /// No metrics.
+    #[error(transparent)]
+    Prometheus(#[from] PrometheusError),
     /// What arrived is not what was sent.
     #[error("what arrived is not what was sent")]
     Differs,
@@ -188,6 +201,18 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
             }
         }
     };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(DemoError::Signals)?;
+    }
+    // With both engines in this loop the clock is virtual, and waiting takes no time.
+    let look = (!matches!(sink, Sink::Engine(..))).then_some(CONTROL_LOOK);
+    let nic = match args.device {
+        DeviceKind::Inproc | DeviceKind::Process => args.nic.name(),
+        DeviceKind::At(_) => "vfio-user",
+    };
+    let roles = ("demo", nic);
+    let served = serve::start(&mut lab.sender, &args.serve, roles, look)?;
     let started = lab.sender.now();
     let wall_started = Instant::now();
     let mut app = Sender::open(
@@ -238,6 +263,9 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
             }
             progress.show(received);
         }
+        if stop.load(Ordering::Relaxed) {
+            return Err(DemoError::Interrupted(received));
+        }
         if again {
             continue;
         }
@@ -249,6 +277,7 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
             return Err(DemoError::Stalled(received));
         }
     }
+    drop(served);
     let ended = lab.sender.now();
     let (bytes_received, sha256_received) = match sink {
         Sink::Kernel(sink) => sink.finish(&ports)?,

@@ -11,8 +11,8 @@ use tsonic_host::control::protocol::{QueueCpus, Reply, Request};
 /// Shows or sets which CPUs send from which transmit queue.
 ///
 /// Masks are those of /sys/class/net/*/queues/tx-*/xps_cpus. A flow follows a change when
-/// nothing of it waits for an acknowledgement or in the NIC, or after
-/// net.core.txq_reselection_ms at the latest. CPUs of no queue, and all where no mask
+/// nothing of it is in the NIC or nothing waits for an acknowledgement, and after
+/// net.core.txq_reselection_ms in any case. CPUs of no queue, and all where no mask
 /// was ever set, choose by the flow's hash.
 #[derive(Args, Clone, Debug)]
 #[command(

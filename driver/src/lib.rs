@@ -54,6 +54,6 @@ pub use tsonic_regs::Status;
 pub use tsonic_regs::completion::{ChecksumVerdict, HashKind};
 pub use tsonic_regs::descriptor::Kind;
 pub use tsonic_regs::limits::RSS_KEY_DEFAULT;
-pub use tx::{BqlConfig, TxConfig, TxQueue};
+pub use tx::{BqlConfig, BqlState, TxConfig, TxQueue};
 pub use vfio_user::{VfioUserConfig, VfioUserFunction};
 pub use watchdog::{Watchdog, WatchdogConfig};

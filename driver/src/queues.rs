@@ -10,7 +10,7 @@ use crate::rx::{BUFFER_MIN, RxConfig, RxMemory, RxQueue};
 use crate::tx::{ENTRY_BYTES, TxConfig, TxMemory, TxQueue, bursts_max};
 use tsonic_pci::{DmaPermission, PciFunction};
 use tsonic_regs::check::BuildLimits;
-use tsonic_regs::completion::COMPLETION_BYTES;
+use tsonic_regs::completion::{COMPLETION_BYTES, WriteBack};
 use tsonic_regs::descriptor::{RxDescriptor, TxDescriptor};
 use tsonic_regs::limits::{RING_LOG2_MAX, RING_LOG2_MIN};
 use tsonic_regs::registers::{QueueControl, RingSize, queue};
@@ -41,11 +41,12 @@ impl<F: PciFunction> Device<F> {
         let entries = ENTRY_BYTES * bursts_max(config.completion_log2);
         let mut read = self.map(&[ring, entries], DmaPermission::Read)?;
         let completions = COMPLETION_BYTES << config.completion_log2;
-        let mut written = self.map(&[completions], DmaPermission::ReadWrite)?;
+        let mut written = self.map(&[completions, WriteBack::BYTES], DmaPermission::ReadWrite)?;
         let memory = TxMemory {
             descriptors: read.take(ring),
             entries: read.take(entries),
             completions: written.take(completions),
+            write_back: written.take(WriteBack::BYTES),
         };
         let build = TxBuild {
             limits: BuildLimits {
@@ -76,6 +77,8 @@ impl<F: PciFunction> Device<F> {
         if let Some(rate) = config.rate {
             self.set_queue_rate(q, rate)?;
         }
+        let write_back = tx.fresh_write_back();
+        self.set_write_back(q, write_back)?;
         if let Some(bql) = &config.bql {
             self.set_bql(q, bql)?;
         }
@@ -137,11 +140,17 @@ impl<F: PciFunction> Device<F> {
         flows: &mut FlowTable,
         mut each: impl FnMut(&TxCompletion),
     ) -> Result<(), DriverError> {
+        // Its memory goes: nothing of its budget is written there any more.
+        self.set_write_back(tx.id(), 0)?;
         self.disable_tx(&mut tx, flows, &mut each)?;
         let (ring, completions) = tx.ring_iovas();
         self.tx_taken[tx.id().index()] = false;
         self.unmap(ring)?;
         self.unmap(completions)
+    }
+
+    fn set_write_back(&mut self, q: QueueId, iova: u64) -> Result<(), DriverError> {
+        self.write_queue64(q, queue::WRITE_BACK_LO, queue::WRITE_BACK_HI, iova)
     }
 
     fn disable_tx(

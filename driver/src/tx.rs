@@ -20,7 +20,7 @@ use tsonic_pci::PciFunction;
 use tsonic_regs::Status;
 use tsonic_regs::check::list_entries;
 use tsonic_regs::completion::{
-    COMPLETION_BYTES, COMPLETION_SLACK, TxCompletion as RawCompletion, TxDone,
+    COMPLETION_BYTES, COMPLETION_SLACK, TxCompletion as RawCompletion, TxDone, WriteBack,
 };
 use tsonic_regs::descriptor::{COOKIE_NONE, FragmentEntry, FragmentLength, TxDescriptor};
 use tsonic_regs::limits::{FRAGMENTS_MAX, HEADER_MAX, INLINE_FRAGMENTS};
@@ -75,6 +75,22 @@ pub struct BqlConfig {
     pub stall: Nanos,
 }
 
+/// A queue's budget as the device wrote it back last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BqlState {
+    /// Limit.
+    pub limit: WireBytes,
+    /// Bytes granted to the wire and not credited.
+    pub inflight: WireBytes,
+    /// Stalls found since the budget was started.
+    pub stalls: u32,
+    /// The longest of them, in ticks; `u32::MAX` stands for that and more.
+    pub longest_stall: u32,
+}
+
+/// Words of a write-back that the device has not written: no limit is that large.
+const NOT_WRITTEN: [u64; 2] = [u64::MAX; 2];
+
 /// Entry of the burst table on the host's side.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outstanding {
@@ -122,6 +138,8 @@ pub(crate) struct TxMemory {
     pub entries: DmaSlice,
     /// Completion ring.
     pub completions: DmaSlice,
+    /// Write-back of the budget.
+    pub write_back: DmaSlice,
 }
 
 /// Bursts that may be in the device at once with a completion ring of that size.
@@ -146,6 +164,7 @@ pub struct TxQueue {
     descriptors: DmaSlice,
     entries: DmaSlice,
     completions: DmaSlice,
+    write_back: DmaSlice,
     bursts: Vec<Outstanding>,
     /// Cookie of each slot of the descriptor ring.
     slots: Vec<u16>,
@@ -168,6 +187,7 @@ impl TxQueue {
             descriptors: memory.descriptors,
             entries: memory.entries,
             completions: memory.completions,
+            write_back: memory.write_back,
             bursts: vec![Outstanding::default(); bursts],
             slots: vec![COOKIE_NONE; 1 << config.ring_log2],
             free: (0..bursts as u16).rev().collect(),
@@ -219,6 +239,29 @@ impl TxQueue {
     /// Whether it takes bursts.
     pub const fn is_enabled(&self) -> bool {
         self.enabled
+    }
+
+    /// Its budget as the device wrote it back last; `None` before one was started.
+    pub fn bql_state(&self) -> Option<BqlState> {
+        // Each word is whole, and the device writes both at once.
+        let word = |i: usize| self.write_back.load(8 * i, Ordering::Relaxed);
+        let words = [word(0), word(1)];
+        if words[0] == NOT_WRITTEN[0] {
+            return None;
+        }
+        let back = WriteBack::from_words(words);
+        Some(BqlState {
+            limit: WireBytes(back.bytes.limit().into()),
+            inflight: WireBytes(back.bytes.inflight().into()),
+            stalls: back.stalls.count(),
+            longest_stall: back.stalls.longest(),
+        })
+    }
+
+    /// Where the device writes the budget back, made as before any write.
+    pub(crate) fn fresh_write_back(&mut self) -> u64 {
+        self.write_back.store(0, &NOT_WRITTEN);
+        self.write_back.iova()
     }
 
     /// Its counters.

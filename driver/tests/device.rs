@@ -5,10 +5,11 @@ mod fake;
 
 use fake::Fake;
 use tsonic_driver::{BqlConfig, Device, DriverError, RxConfig, TxConfig};
+use tsonic_regs::completion::WriteBack;
 use tsonic_regs::limits::{RSS_KEY_DEFAULT, RSS_TABLE};
 use tsonic_regs::registers::{RingSize, doorbell, doorbell_offset, global, queue};
 use tsonic_regs::{CONTRACT_VERSION, MAGIC};
-use tsonic_types::{ByteRate, Nanos, QueueId};
+use tsonic_types::{ByteRate, Nanos, QueueId, WireBytes};
 
 fn refused(set_up: impl FnOnce(&Fake)) -> DriverError {
     let fake = Fake::new();
@@ -148,6 +149,35 @@ fn queues_are_set_up_before_they_are_turned_on() {
     let rung = (doorbell_offset(1, doorbell::RX_TAIL) as u64, 511);
     assert_eq!(fake.doorbells(), [rung], "every buffer posted");
     assert_eq!(rx.stats().rx_buffers_posted, 511);
+}
+
+#[test]
+fn a_budget_is_read_where_the_device_writes_it_back() {
+    let fake = Fake::new();
+    let mut d = Device::open(fake.clone()).unwrap();
+    let tx = d.open_tx(QueueId(2), TxConfig::default()).unwrap();
+    assert_eq!(tx.bql_state(), None);
+    let at = |fake: &Fake| {
+        let half = |r| u64::from(fake.queue_register(2, r));
+        half(queue::WRITE_BACK_HI) << 32 | half(queue::WRITE_BACK_LO)
+    };
+    let iova = at(&fake);
+    assert!(iova != 0 && iova.is_multiple_of(64));
+    let mut back = WriteBack::default();
+    assert_eq!(back.to_words(), [0, 0]);
+    back.bytes.set_limit(68_130);
+    back.bytes.set_inflight(1_502);
+    back.stalls.set_count(3);
+    back.stalls.set_longest(5 << 17);
+    for (i, word) in back.to_words().into_iter().enumerate() {
+        fake.write(iova + 8 * i as u64, &word.to_le_bytes());
+    }
+    let state = tx.bql_state().unwrap();
+    assert_eq!(state.limit, WireBytes(68_130));
+    assert_eq!(state.inflight, WireBytes(1_502));
+    assert_eq!((state.stalls, state.longest_stall), (3, 5 << 17));
+    d.close_tx(tx, &mut d.flow_table(), |_| ()).unwrap();
+    assert_eq!(at(&fake), 0, "its memory is gone");
 }
 
 #[test]

@@ -110,6 +110,16 @@ pub const BLOCKS: &[Entry] = &[
         }),
         true
     ),
+    block!(
+        "budget_8",
+        crate::budget::Budget::<8, 3, 8>::default(),
+        true
+    ),
+    block!(
+        "budget_32",
+        crate::budget::Budget::<32, 5, 10>::default(),
+        true
+    ),
     block!("drain", crate::nic::Drain::default(), true),
     block!("recalled", crate::nic::Recalled::default(), true),
     block!("nic_4", crate::nic::Nic4::new(0), false),
@@ -124,6 +134,7 @@ pub const NIC_8: &[&str] = &[
     "drain",
     "recalled",
     "schedule_8",
+    "budget_8",
     "payload",
     "segment",
     "complete_8",

@@ -7,6 +7,7 @@
 #![allow(missing_docs)]
 
 pub mod blocks;
+pub mod budget;
 pub mod builds;
 pub mod complete;
 pub mod csr;

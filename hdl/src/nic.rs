@@ -28,7 +28,9 @@
 //! with `QUEUE_RESET` ([`Recalled`]); what was granted still departs, and what fetch
 //! had read of it by then follows.
 //!
-//! Not built here: budgets (`budget_ok` is high), congestion marks, interrupts.
+//! *Budgets* are charged at a grant and credited by `complete` ([`crate::budget`]).
+//!
+//! Not built here: congestion marks, interrupts.
 
 mod drain;
 mod recalled;
@@ -36,6 +38,7 @@ mod recalled;
 pub use drain::Drain;
 pub use recalled::Recalled;
 
+use crate::budget::Budget;
 use crate::complete::Complete;
 use crate::csr::{Build, Csr};
 use crate::fetch::Fetch;
@@ -163,13 +166,14 @@ pub struct Nic<
     segment: Segmenter<RING, RING_POINTER>,
     complete: Complete<Q>,
     receive: Receive<Q, RA, RC>,
+    budget: Budget<N, QB, CA>,
     memory: Memory,
 
     max_segment: Setting<18>,
     flow_slots: Setting<17>,
     tso: Setting<1>,
     uso: Setting<1>,
-    no_queue: Setting<N>,
+    key_difference: Signal<Local, Bits<34>>,
     resetting: Signal<Local, bool>,
     quiet: Signal<Local, bool>,
 }
@@ -250,12 +254,13 @@ impl<
             segment: Segmenter::new(MAX_SEGMENT_DEFAULT as u16),
             complete: Default::default(),
             receive: Default::default(),
+            budget: Default::default(),
             memory: Default::default(),
             max_segment: Setting::new(build.max_segment.into()),
             flow_slots: Setting::new(build.flow_slots.into()),
             tso: Setting::new(features.tso().into()),
             uso: Setting::new(features.uso().into()),
-            no_queue: Default::default(),
+            key_difference: Default::default(),
             resetting: Default::default(),
             quiet: Default::default(),
         }
@@ -283,7 +288,7 @@ impl<
     fn update(&mut self) {
         clock!(
             self, clock, csr, fetch, drain, recalled, schedule, payload, segment, complete,
-            receive, memory
+            receive, budget, memory
         );
 
         // Register bus, clock, configuration.
@@ -378,7 +383,6 @@ impl<
         self.schedule.reset.next = self.drain.schedule_reset.val();
         self.schedule.abort_valid.next = self.complete.abort_valid.val();
         self.schedule.abort_ctx.next = self.complete.abort_ctx.val();
-        self.schedule.budget_ok.next = !self.no_queue.val();
 
         // Grants.
         self.drain.grant_valid.next = self.schedule.grant_valid.val();
@@ -400,6 +404,23 @@ impl<
         self.recalled.grant_ctx.next = self.drain.payload_ctx.val();
         self.recalled.grant_revoked.next =
             self.schedule.grant_revoked.val() & !self.drain.ours.val();
+
+        // Budgets.
+        self.budget.ticks.next = self.csr.ticks.val();
+        self.budget.ticks_set.next = self.ticks_load_valid.val();
+        self.budget.resetting.next = self.resetting.val();
+        self.budget.credit_flush.next = self.csr.credit_flush.val();
+        self.budget.cfg_valid.next = self.csr.cfg_valid.val();
+        self.budget.cfg_queue.next = self.csr.cfg_queue.val();
+        self.budget.cfg_offset.next = self.csr.cfg_offset.val();
+        self.budget.cfg_value.next = self.csr.cfg_value.val();
+        self.budget.charge_valid.next = self.schedule.charge_valid.val();
+        self.budget.charge_queue.next = self.schedule.charge_queue.val();
+        self.budget.charge_bytes.next = self.schedule.charge_bytes.val();
+        self.budget.credit_valid.next = self.complete.credit_valid.val();
+        self.budget.credit_queue.next = self.complete.credit_queue.val();
+        self.budget.credit_bytes.next = self.complete.credit_bytes.val();
+        self.schedule.budget_ok.next = self.budget.open.val();
 
         // Segments.
         self.segment.job_valid.next = self.payload.segment_valid.val();
@@ -481,7 +502,7 @@ impl<
         self.receive.rd_data.next = self.memory.data.val();
         self.receive.rd_last.next = self.memory.data_last.val();
         self.receive.rd_err.next = self.memory.data_err.val();
-        // Writers: 0 transmit completions, 1 receive, 2 nobody yet.
+        // Writers: 0 transmit completions, 1 receive, 2 budgets.
         self.memory.write_valid[0].next = self.complete.wr_valid.val();
         self.memory.write_addr[0].next = self.complete.wr_addr.val();
         self.memory.write_data[0].next = self.complete.wr_data.val();
@@ -494,11 +515,12 @@ impl<
         self.memory.write_strb[1].next = self.receive.wr_strb.val();
         self.memory.write_last[1].next = self.receive.wr_last.val();
         self.receive.wr_ready.next = self.memory.write_ready[1].val();
-        self.memory.write_valid[2].next = false;
-        self.memory.write_addr[2].next = 0.into();
-        self.memory.write_data[2].next = 0.into();
-        self.memory.write_strb[2].next = 0.into();
-        self.memory.write_last[2].next = false;
+        self.memory.write_valid[2].next = self.budget.wr_valid.val();
+        self.memory.write_addr[2].next = self.budget.wr_addr.val();
+        self.memory.write_data[2].next = self.budget.wr_data.val();
+        self.memory.write_strb[2].next = self.budget.wr_strb.val();
+        self.memory.write_last[2].next = self.budget.wr_last.val();
+        self.budget.wr_ready.next = self.memory.write_ready[2].val();
         self.rd_req_valid.next = self.memory.rd_req_valid.val();
         self.rd_req_addr.next = self.memory.rd_req_addr.val();
         self.rd_req_len.next = self.memory.rd_req_len.val();
@@ -540,11 +562,20 @@ impl<
             & self.segment.idle.val()
             & self.complete.idle.val()
             & self.receive.idle.val()
+            & self.budget.idle.val()
             & self.memory.idle.val();
         self.csr.device_idle.next =
             self.quiet.val() & self.fetch.empty.val() & self.drain.empty.val();
         self.idle.next = self.quiet.val() & self.csr.idle.val() & !self.resetting.val();
-        self.next_event_valid.next = self.schedule.next_event_valid.val();
+        self.next_event_valid.next =
+            self.schedule.next_event_valid.val() | self.budget.next_event_valid.val();
         self.next_event.next = self.schedule.next_event.val();
+        self.key_difference.next =
+            self.budget.next_event.val() - self.schedule.next_event.val();
+        if self.budget.next_event_valid.val()
+            & (!self.schedule.next_event_valid.val() | self.key_difference.val().get_bit(33))
+        {
+            self.next_event.next = self.budget.next_event.val();
+        }
     }
 }

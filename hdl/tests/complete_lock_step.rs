@@ -21,6 +21,7 @@ fn verdict(rng: &mut support::Pcg64Mcg) -> Verdict {
         dropped: rng.random_bool(0.5),
         last: rng.random_bool(0.2),
         index: rng.random_range(0..6).into(),
+        bytes: bits_of(rng),
     }
 }
 
@@ -35,6 +36,7 @@ fn accounts() {
             b.ticks.next = bits_of(rng);
             b.open_valid.next = rng.random_bool(0.1);
             b.open_ctx.next = rng.random_range(0..8).into();
+            b.open_queue.next = bits_of(rng);
             b.departed_valid.next = rng.random_bool(0.15);
             b.departed_ctx.next = rng.random_range(0..8).into();
             b.departed_bytes.next = bits_of(rng);

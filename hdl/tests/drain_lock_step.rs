@@ -55,6 +55,7 @@ fn recalled() {
                 dropped: rng.random_bool(0.7),
                 last: rng.random_bool(0.7),
                 index: bits_of(rng),
+                bytes: bits_of(rng),
             };
         },
     );

@@ -80,6 +80,13 @@ impl Dql {
         }
     }
 
+    /// Takes what is in flight already on its books, the last object of it of so many
+    /// bytes. For an empty queue.
+    pub const fn carry(&mut self, inflight: u32, last_object: u32) {
+        self.queued = inflight;
+        self.last_object = last_object;
+    }
+
     /// The limit in bytes.
     pub const fn limit(&self) -> u32 {
         self.limit
@@ -175,21 +182,18 @@ impl Dql {
     }
 }
 
-const HISTORY_WORDS: u64 = 4;
-const WORD_BITS: u64 = u64::BITS as u64;
-const HISTORY_TICKS: u64 = HISTORY_WORDS * WORD_BITS;
-
 /// Finds out when a queue held bytes for longer than a threshold without any
 /// completion. Every stall longer than the threshold is found; one longer than
-/// half of it may be. A stall's length counts from the oldest of the last 256
-/// ticks in which something was queued.
+/// half of it may be. A stall's length counts from the first tick after the last
+/// completion's in which something was queued. (Linux looks for that tick in a
+/// bitmap of the last 256; it is remembered here, so a longer stall keeps its
+/// beginning.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StallDetector {
     threshold: u64,
     last_completion: u64,
-    /// Newest word of the history, counted from tick 0.
-    head: u64,
-    history: [u64; HISTORY_WORDS as usize],
+    /// First queueing since.
+    first: Option<u64>,
     count: u64,
     longest: u64,
 }
@@ -200,7 +204,6 @@ impl StallDetector {
         StallDetector {
             threshold,
             last_completion: now,
-            head: now / WORD_BITS,
             ..StallDetector::default()
         }
     }
@@ -221,49 +224,27 @@ impl StallDetector {
         self.longest = 0;
     }
 
-    fn word(index: u64) -> usize {
-        // Below HISTORY_WORDS.
-        (index % HISTORY_WORDS) as usize
-    }
-
     /// Something was queued.
-    pub fn queue(&mut self, now: u64) {
-        if self.threshold == 0 {
-            return;
+    pub const fn queue(&mut self, now: u64) {
+        if self.first.is_none() && now > self.last_completion {
+            self.first = Some(now);
         }
-        let newest = now / WORD_BITS;
-        let skipped = newest.saturating_sub(self.head).min(HISTORY_WORDS);
-        for i in 0..skipped {
-            self.history[Self::word(newest - i)] = 0;
-        }
-        self.head = self.head.max(newest);
-        self.history[Self::word(newest)] |= 1 << (now % WORD_BITS);
     }
 
     /// Something completed. The stall that ended with it, if any, in ticks.
     pub fn complete(&mut self, now: u64) -> Option<u64> {
         let since = std::mem::replace(&mut self.last_completion, now);
+        let first = self.first.take();
         if self.threshold == 0 || now < since.saturating_add(self.threshold) {
             return None;
         }
-        let end_of_history = self
-            .head
-            .saturating_mul(WORD_BITS)
-            .saturating_add(WORD_BITS - 1);
-        let oldest = (end_of_history + 1).saturating_sub(HISTORY_TICKS);
-        let first = since.saturating_add(1).max(oldest);
-        let last = end_of_history.min(now.saturating_sub(self.threshold / 2));
-        let at = self.first_queued(first, last)?;
-        let stall = now - at;
+        let stall = now.checked_sub(first?)?;
+        if stall < self.threshold / 2 {
+            return None;
+        }
         self.count = self.count.saturating_add(1);
         self.longest = self.longest.max(stall);
         Some(stall)
-    }
-
-    fn first_queued(&self, first: u64, last: u64) -> Option<u64> {
-        (first..=last)
-            .take(HISTORY_TICKS as usize)
-            .find(|t| self.history[Self::word(t / WORD_BITS)] & (1 << (t % WORD_BITS)) != 0)
     }
 }
 

@@ -38,6 +38,13 @@ pub struct BenchMac {
     ready: Ticks,
 }
 
+impl BenchMac {
+    /// Takes no frame before `at`.
+    pub fn hold_until(&mut self, at: Ticks) {
+        self.ready = self.ready.max(at);
+    }
+}
+
 impl MacPort for BenchMac {
     fn tx_ready_at(&self) -> Ticks {
         self.ready

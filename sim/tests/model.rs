@@ -4,6 +4,7 @@
 mod suite;
 
 use tsonic_sim::model::{Model, ModelConfig};
+use tsonic_types::Ticks;
 
 fn model() -> Model {
     Model::new(ModelConfig {
@@ -116,11 +117,6 @@ fn frames_are_received() {
 }
 
 #[test]
-fn a_budget_bounds_what_is_in_flight() {
-    suite::load::budget(model);
-}
-
-#[test]
 fn flows_that_are_due_together_take_turns() {
     suite::load::all_at_once(model(), true);
     suite::load::all_at_once(Model::new(ModelConfig::default()), true);
@@ -148,4 +144,44 @@ fn a_gigabit_of_frames_is_received_whole() {
     for bytes in [60, 594, 1_514] {
         assert_eq!(suite::arrivals::back_to_back(model(), bytes, 1_000, 8), 0);
     }
+}
+
+#[test]
+fn a_budget_bounds_what_is_in_flight() {
+    suite::load::budget(model);
+    suite::budget::write_back(model());
+}
+
+#[test]
+fn a_budget_finds_what_fills_the_line() {
+    for latency in [0, 250, 1_250] {
+        let shares = suite::budget::fills_the_line(model(), Ticks(latency));
+        println!("latency {latency} ticks: {shares:?} of the line");
+        assert!(shares.iter().all(|s| *s >= 0.99), "{latency}: {shares:?}");
+    }
+}
+
+#[test]
+fn paced_flows_go_on_under_a_small_budget() {
+    suite::budget::paced_flows_go_on(model());
+}
+
+#[test]
+fn what_is_held_is_not_in_flight() {
+    suite::budget::a_hold_is_not_in_flight(model);
+}
+
+#[test]
+fn budgets_balance_whatever_fails() {
+    suite::budget::random_faults(model(), 2_000, 1);
+}
+
+#[test]
+fn a_closed_budget_blocks_no_other_queue() {
+    suite::budget::a_closed_queue_blocks_no_other(model());
+}
+
+#[test]
+fn stalls_are_counted() {
+    suite::budget::stalls(model());
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The suite against the compiled logic. Not in it, because the logic does not have
-//! them yet: budgets.
+//! The suite against the compiled logic.
 
 mod suite;
 
 use tsonic_hdl::builds;
 use tsonic_sim::rtl::{self, RtlNic};
+use tsonic_types::Ticks;
 
 #[test]
 fn other_builds_are_refused_by_name() {
@@ -151,4 +151,44 @@ fn a_gigabit_of_frames_is_received_whole() {
     for bytes in [60, 594, 1_514] {
         assert_eq!(suite::arrivals::back_to_back(nic(), bytes, 1_000, 8), 0);
     }
+}
+
+#[test]
+fn a_budget_bounds_what_is_in_flight() {
+    suite::load::budget(nic);
+    suite::budget::write_back(nic());
+}
+
+#[test]
+fn a_budget_finds_what_fills_the_line() {
+    for latency in [0, 250, 1_250] {
+        let shares = suite::budget::fills_the_line(nic(), Ticks(latency));
+        println!("latency {latency} ticks: {shares:?} of the line");
+        assert!(shares.iter().all(|s| *s >= 0.99), "{latency}: {shares:?}");
+    }
+}
+
+#[test]
+fn paced_flows_go_on_under_a_small_budget() {
+    suite::budget::paced_flows_go_on(nic());
+}
+
+#[test]
+fn what_is_held_is_not_in_flight() {
+    suite::budget::a_hold_is_not_in_flight(nic);
+}
+
+#[test]
+fn budgets_balance_whatever_fails() {
+    suite::budget::random_faults(nic(), 400, 1);
+}
+
+#[test]
+fn a_closed_budget_blocks_no_other_queue() {
+    suite::budget::a_closed_queue_blocks_no_other(nic());
+}
+
+#[test]
+fn stalls_are_counted() {
+    suite::budget::stalls(nic());
 }

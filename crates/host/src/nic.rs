@@ -306,8 +306,13 @@ impl<F: PciFunction> TxPort for Nic<F> {
     }
 
     fn queue_state(&self, queue: QueueId) -> QueueState {
-        let free = self.tx.get(queue.index()).map_or(0, TxQueue::room);
-        QueueState { free, bql: None }
+        let tx = self.tx.get(queue.index());
+        QueueState {
+            free: tx.map_or(0, TxQueue::room),
+            bql: tx
+                .and_then(TxQueue::bql_state)
+                .map(|bql| (bql.limit, bql.inflight)),
+        }
     }
 
     fn allocate_flow(&mut self) -> Option<FlowSlot> {

@@ -42,7 +42,7 @@ pub const PACER_KEY_BITS: usize = 34;
 pub const LATENESS_DEBT_FRAMES: usize = 64;
 
 /// log2 of the ticks in one step of a budget's stall detector: about a millisecond at
-/// 125 MHz. Its history is 256 steps long.
+/// 125 MHz.
 pub const BQL_STALL_SHIFT: usize = 17;
 /// Bytes in one unit of a descriptor's flow limit.
 pub const FLOW_LIMIT_UNIT: usize = 1_024;

@@ -23,6 +23,8 @@ pub struct Verdict {
     pub last: Bit,
     /// Its number.
     pub index: Bits<18>,
+    /// Wire bytes that its queue was charged for it, and that do not depart.
+    pub bytes: Bits<17>,
 }
 
 /// A departure with its time.
@@ -66,6 +68,8 @@ pub struct Account {
     pub status: Bits<8>,
     /// Marks.
     pub marks: Bits<3>,
+    /// Queue: with it the account fills three block RAMs.
+    pub queue: Bits<8>,
 }
 
 /// A burst that is done.
@@ -109,6 +113,8 @@ pub struct Accounts {
     pub open_ready: Signal<Out, bool>,
     /// Its context.
     pub open_ctx: Signal<In, Bits<8>>,
+    /// Its queue.
+    pub open_queue: Signal<In, Bits<8>>,
     /// A frame left, or was dropped behind payload.
     pub departed_valid: Signal<In, bool>,
     /// Context.
@@ -142,6 +148,12 @@ pub struct Accounts {
     pub stamp_ctx: Signal<Out, Bits<8>>,
     /// Tick.
     pub stamp: Signal<Out, Bits<64>>,
+    /// A segment that was granted has left the device, or was dropped.
+    pub credit_valid: Signal<Out, bool>,
+    /// Its queue.
+    pub credit_queue: Signal<Out, Bits<8>>,
+    /// Wire bytes that the queue was charged for it.
+    pub credit_bytes: Signal<Out, Bits<17>>,
     /// A burst is done (always taken).
     pub done_valid: Signal<Out, bool>,
     /// The burst.
@@ -267,6 +279,11 @@ impl Logic for Accounts {
         self.stamp_latest.next = false;
         self.stamp_ctx.next = self.ctx.q.val();
         self.stamp.next = self.tick.q.val();
+        // A drop is credited with payload's word of it, for the segmenter may know
+        // nothing of its length.
+        self.credit_valid.next = false;
+        self.credit_queue.next = self.updated.q.val().queue;
+        self.credit_bytes.next = self.bytes.q.val();
         self.done_valid.next = false;
         self.done.next.ctx = self.ctx.q.val();
         self.done.next.wire_bytes = self.updated.q.val().wire_bytes;
@@ -292,18 +309,21 @@ impl Logic for Accounts {
                     if self.marks.read_valid.val() {
                         self.marks.read_ready.next = true;
                         self.mark_bits.d.next = self.marks.read_data.val().bits;
+                        self.bytes.d.next = 0.into();
                     } else if self.verdicts.read_valid.val() {
                         self.verdicts.read_ready.next = true;
                         self.is_drop.d.next = self.verdicts.read_data.val().dropped;
                         self.last.d.next = self.verdicts.read_data.val().dropped
                             & self.verdicts.read_data.val().last;
                         self.code.d.next = self.verdicts.read_data.val().status;
+                        self.bytes.d.next = self.verdicts.read_data.val().bytes;
                     } else {
                         self.departures.read_ready.next = true;
                         self.is_frame.d.next = true;
                         self.last.d.next = self.departures.read_data.val().last;
                         if self.departures.read_data.val().err {
                             self.code.d.next = self.s_dropped.val();
+                            self.bytes.d.next = 0.into();
                         }
                     }
                 } else if self.open_valid.val() {
@@ -316,6 +336,7 @@ impl Logic for Accounts {
                     self.updated.d.next.known = false;
                     self.updated.d.next.status = 0.into();
                     self.updated.d.next.marks = 0.into();
+                    self.updated.d.next.queue = self.open_queue.val();
                     self.state.d.next = AccountState::Open;
                 }
             }
@@ -336,6 +357,7 @@ impl Logic for Accounts {
                 self.updated.d.next.known = self.known.val();
                 self.updated.d.next.status = self.old.q.val().status;
                 self.updated.d.next.marks = self.old.q.val().marks | self.mark_bits.q.val();
+                self.updated.d.next.queue = self.old.q.val().queue;
                 if self.code.q.val().any() & !self.old.q.val().status.any() {
                     self.updated.d.next.status = self.code.q.val();
                     self.fresh_error.d.next = true;
@@ -348,6 +370,7 @@ impl Logic for Accounts {
                 self.stamp_write.next = self.counts.val();
                 self.stamp_latest.next = true;
                 self.abort_valid.next = self.fresh_error.q.val();
+                self.credit_valid.next = self.bytes.q.val().any();
                 self.done_valid.next = (self.is_frame.q.val() | self.is_drop.q.val())
                     & self.updated.q.val().known
                     & (self.updated.q.val().segments == self.updated.q.val().total);

@@ -91,6 +91,13 @@ pub struct Complete<const Q: usize> {
     /// Context.
     pub abort_ctx: Signal<Out, Bits<8>>,
 
+    /// A segment that was granted has left the device, or was dropped.
+    pub credit_valid: Signal<Out, bool>,
+    /// Its queue.
+    pub credit_queue: Signal<Out, Bits<8>>,
+    /// Wire bytes that the queue was charged for it.
+    pub credit_bytes: Signal<Out, Bits<17>>,
+
     /// A beat of a write.
     pub wr_valid: Signal<Out, bool>,
     /// Taken.
@@ -137,6 +144,7 @@ impl<const Q: usize> Logic for Complete<Q> {
         self.accounts.ticks.next = self.ticks.val();
         self.accounts.open_valid.next = self.accept_valid.val();
         self.accounts.open_ctx.next = self.accept_ctx.val();
+        self.accounts.open_queue.next = self.accept.val().queue;
         self.accept_ready.next = self.accounts.open_ready.val();
         self.accounts.departed_valid.next = self.departed_valid.val();
         self.accounts.departed_ctx.next = self.departed_ctx.val();
@@ -150,6 +158,9 @@ impl<const Q: usize> Logic for Complete<Q> {
         self.accounts.mark.next = self.mark.val();
         self.abort_valid.next = self.accounts.abort_valid.val();
         self.abort_ctx.next = self.accounts.abort_ctx.val();
+        self.credit_valid.next = self.accounts.credit_valid.val();
+        self.credit_queue.next = self.accounts.credit_queue.val();
+        self.credit_bytes.next = self.accounts.credit_bytes.val();
 
         self.writer.mute.next = self.mute.val();
         self.writer.cfg_valid.next = self.cfg_valid.val();

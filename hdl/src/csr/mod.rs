@@ -64,6 +64,7 @@ impl Build {
         f.set_tso(1);
         f.set_pacing(1);
         f.set_launch_time(1);
+        f.set_bql(1);
         f.set_rss(1);
         f
     }
@@ -145,6 +146,8 @@ pub struct Csr<const A: usize> {
     pub table_index: Signal<Out, Bits<7>>,
     /// LATENESS_DEBT.
     pub lateness_debt: Signal<Out, Bits<32>>,
+    /// CREDIT_FLUSH in ticks, at least 1.
+    pub credit_flush: Signal<Out, Bits<32>>,
     /// HORIZON in ticks.
     pub horizon: Signal<Out, Bits<32>>,
     /// The device is on.
@@ -246,6 +249,7 @@ impl<const A: usize> Csr<A> {
             table_write: Default::default(),
             table_index: Default::default(),
             lateness_debt: Default::default(),
+            credit_flush: Default::default(),
             horizon: Default::default(),
             enable: Default::default(),
             resetting: Default::default(),
@@ -365,6 +369,7 @@ impl<const A: usize> Logic for Csr<A> {
         self.settings.value.next = self.decode.value.val();
         self.settings.device_idle.next = self.device_idle.val();
         self.lateness_debt.next = self.settings.lateness_debt.val();
+        self.credit_flush.next = self.settings.credit_flush.val();
         self.horizon.next = self.settings.horizon_ticks.val();
         self.enable.next = self.settings.enable.val();
         self.resetting.next = self.in_reset.val();

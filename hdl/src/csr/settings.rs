@@ -50,6 +50,8 @@ pub struct Settings {
     pub read_value: Signal<Out, Bits<32>>,
     /// LATENESS_DEBT.
     pub lateness_debt: Signal<Out, Bits<32>>,
+    /// CREDIT_FLUSH.
+    pub credit_flush: Signal<Out, Bits<32>>,
     /// HORIZON.
     pub horizon_ticks: Signal<Out, Bits<32>>,
     /// The device is on.
@@ -90,6 +92,7 @@ impl Settings {
             found: Default::default(),
             read_value: Default::default(),
             lateness_debt: Default::default(),
+            credit_flush: Default::default(),
             horizon_ticks: Default::default(),
             enable: Default::default(),
             resetting: Default::default(),
@@ -155,6 +158,7 @@ impl Logic for Settings {
         self.enable.next = self.on.q.val();
         self.resetting.next = self.reset.q.val();
         self.lateness_debt.next = self.debt.q.val();
+        self.credit_flush.next = self.flush.q.val();
         self.horizon_ticks.next = self.horizon.q.val();
 
         // Reading.

@@ -109,6 +109,12 @@ pub struct Assemble {
     kill: Signal<Local, Bit>,
     tell: Signal<Local, Bit>,
     empty: Signal<Local, Bit>,
+    job_len: Zext<16, 17>,
+    job_l2: Zext<8, 17>,
+    job_l3: Zext<9, 17>,
+    job_l4: Zext<7, 17>,
+    header_bytes: Signal<Local, Bits<17>>,
+    upper_bytes: Signal<Local, Bits<17>>,
     s_fault: Fixed<8, { Status::AddressFault as u64 }>,
     s_reset: Fixed<8, { Status::QueueReset as u64 }>,
 }
@@ -170,6 +176,12 @@ impl Default for Assemble {
             kill: Default::default(),
             tell: Default::default(),
             empty: Default::default(),
+            job_len: Default::default(),
+            job_l2: Default::default(),
+            job_l3: Default::default(),
+            job_l4: Default::default(),
+            header_bytes: Default::default(),
+            upper_bytes: Default::default(),
             s_fault: Default::default(),
             s_reset: Default::default(),
         }
@@ -222,6 +234,13 @@ impl Logic for Assemble {
         self.verdict.next.dropped = true;
         self.verdict.next.last = self.job.val().last;
         self.verdict.next.index = self.job.val().index;
+        self.job_len.data.next = self.job.val().len;
+        self.job_l2.data.next = self.job.val().l2_len;
+        self.job_l3.data.next = self.job.val().l3_len;
+        self.job_l4.data.next = self.job.val().l4_len;
+        self.header_bytes.next = self.job_l2.out.val() + self.job_l3.out.val();
+        self.upper_bytes.next = self.job_l4.out.val() + self.job_len.out.val();
+        self.verdict.next.bytes = self.header_bytes.val() + self.upper_bytes.val();
 
         // A word is taken when whatever it may lead to can be done at once.
         self.can.next = self.room.q.val() & self.jobs.write_ready.val() & self.verdict_ready.val();
@@ -235,6 +254,7 @@ impl Logic for Assemble {
                 self.alive.d.next = !self.is_dead.val() & !self.discard.val();
                 if self.job_valid.val() {
                     if self.job.val().dropped {
+                        self.verdict.next.bytes = 0.into();
                         self.tell.next = true;
                         self.job_done.next = self.verdict_ready.val();
                     } else {

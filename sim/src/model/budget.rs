@@ -6,10 +6,13 @@
 //! (or was dropped), together with all others of the credit flush: crediting one at
 //! a time would leave the limit at a fraction of what the queue needs.
 //!
-//! A budget is in force once BQL_LIMIT is written with BQL_MAX not 0. At each
-//! flush that changed a queue, its limit (low half) and bytes in flight (high half)
-//! are written as one 64-bit word to the write-back address, if there is one.
+//! A budget is in force once BQL_LIMIT is written with BQL_MAX not 0. What is in
+//! flight is counted always, so it is on the books then. When the budget starts, and
+//! at each flush that credited the queue, the state is written back
+//! ([`WriteBack`]), if there is an address for it.
 
+use tsonic_regs::completion::WriteBack;
+use tsonic_regs::limits::BQL_STALL_SHIFT;
 use tsonic_regs::registers::queue;
 use tsonic_types::Ticks;
 
@@ -21,9 +24,14 @@ use crate::nic::Env;
 #[derive(Default)]
 pub(super) struct Budget {
     dql: Option<Dql>,
+    /// Counts in steps of 2^BQL_STALL_SHIFT ticks.
     stall: StallDetector,
+    /// Bytes charged and not credited.
+    inflight: u32,
     /// Bytes departed and not credited.
     credit: u32,
+    /// Bytes of the last segment that was charged.
+    last: u32,
 }
 
 impl Budget {
@@ -36,12 +44,30 @@ impl Budget {
     pub fn state(&self) -> Option<(u32, u32)> {
         self.dql.as_ref().map(|d| (d.limit(), d.inflight()))
     }
+
+    /// What is written back of it.
+    fn write_back(&self) -> WriteBack {
+        let mut back = WriteBack::default();
+        let (limit, inflight) = self.state().unwrap_or_default();
+        back.bytes.set_limit(limit);
+        back.bytes.set_inflight(inflight);
+        back.stalls
+            .set_count(self.stall.count().min(u32::MAX.into()) as u32);
+        let longest = self.stall.longest();
+        let ticks = if longest < 1 << (u32::BITS as usize - BQL_STALL_SHIFT) {
+            (longest << BQL_STALL_SHIFT) as u32
+        } else {
+            u32::MAX
+        };
+        back.stalls.set_longest(ticks);
+        back
+    }
 }
 
 impl Model {
     /// BQL_LIMIT was written: the budget starts, or ends. What is in flight stays
     /// on the books.
-    pub(super) fn start_budget(&mut self, q: usize) {
+    pub(super) fn start_budget(&mut self, q: usize, env: &mut Env<'_>) {
         let r = |register| self.registers.queue(q, register);
         let now = self.now.0;
         let max = r(queue::BQL_MAX);
@@ -49,16 +75,20 @@ impl Model {
             let hold = u64::from(r(queue::BQL_HOLD));
             Dql::new(r(queue::BQL_LIMIT), r(queue::BQL_MIN), max, hold, now)
         });
-        let stall = StallDetector::new(r(queue::BQL_STALL).into(), now);
-        let old = self.tx[q].budget.dql.as_ref().map_or(0, Dql::inflight);
-        if let Some(dql) = &mut dql
-            && let Err(error) = dql.queue(old)
-        {
-            tracing::debug!(%error, q, "the budget starts afresh");
-        }
+        let threshold = r(queue::BQL_STALL).div_ceil(1 << BQL_STALL_SHIFT);
+        let stall = StallDetector::new(threshold.into(), now >> BQL_STALL_SHIFT);
         let budget = &mut self.tx[q].budget;
+        if let Some(dql) = &mut dql {
+            dql.carry(budget.inflight, budget.last);
+        } else {
+            // Credits wait for a flush only under a budget.
+            budget.inflight -= std::mem::take(&mut budget.credit);
+        }
         budget.dql = dql;
         budget.stall = stall;
+        if budget.dql.is_some() {
+            self.write_budget(q, env);
+        }
         self.refresh(q);
     }
 
@@ -66,23 +96,30 @@ impl Model {
     pub(super) fn charge_budget(&mut self, q: usize, wire_bytes: usize) {
         let now = self.now.0;
         let budget = &mut self.tx[q].budget;
-        let Some(dql) = &mut budget.dql else {
-            return;
-        };
         // A frame is far below the largest object.
-        if let Err(error) = dql.queue(wire_bytes as u32) {
+        let bytes = wire_bytes as u32;
+        budget.inflight = budget.inflight.wrapping_add(bytes);
+        budget.last = bytes;
+        budget.stall.queue(now >> BQL_STALL_SHIFT);
+        if let Some(dql) = &mut budget.dql
+            && let Err(error) = dql.queue(bytes)
+        {
             tracing::debug!(%error, q, "not charged");
         }
-        budget.stall.queue(now);
     }
 
     /// A granted segment has left the device.
     pub(super) fn credit_budget(&mut self, q: usize, wire_bytes: usize) {
         let budget = &mut self.tx[q].budget;
-        if budget.dql.is_none() || wire_bytes == 0 {
+        let bytes = wire_bytes as u32;
+        if budget.dql.is_none() {
+            budget.inflight = budget.inflight.wrapping_sub(bytes);
             return;
         }
-        budget.credit = budget.credit.saturating_add(wire_bytes as u32);
+        if bytes == 0 {
+            return;
+        }
+        budget.credit = budget.credit.wrapping_add(bytes);
         if self.flush_at.is_none() {
             let period = self.registers.credit_flush();
             self.flush_at = Some(Ticks((self.now.0 / period + 1) * period));
@@ -92,29 +129,38 @@ impl Model {
     /// Credits what departed since the last flush.
     pub(super) fn flush_credits(&mut self, env: &mut Env<'_>) {
         self.flush_at = None;
+        let now = self.now.0;
         for q in 0..self.tx.len() {
             let budget = &mut self.tx[q].budget;
-            let credit = std::mem::take(&mut budget.credit);
-            let Some(dql) = budget.dql.as_mut().filter(|_| credit > 0) else {
+            let Some(dql) = budget.dql.as_mut().filter(|_| budget.credit > 0) else {
                 continue;
             };
-            // More than is in flight: granted before the budget was in force.
-            let credit = credit.min(dql.inflight());
-            if let Err(error) = dql.complete(credit, self.now.0) {
+            let credit = std::mem::take(&mut budget.credit);
+            if let Err(error) = dql.complete(credit, now) {
                 tracing::debug!(%error, q, "not credited");
             }
-            budget.stall.complete(self.now.0);
-            let (limit, inflight) = (dql.limit(), dql.inflight());
+            budget.inflight = budget.inflight.wrapping_sub(credit);
+            budget.stall.complete(now >> BQL_STALL_SHIFT);
             self.refresh(q);
-            let at = self
-                .registers
-                .pair(q, queue::WRITE_BACK_LO, queue::WRITE_BACK_HI)
-                & !63;
-            if at != 0 {
-                let word = u64::from(inflight) << 32 | u64::from(limit);
-                self.post_write(env, at, &word.to_le_bytes());
-            }
+            self.write_budget(q, env);
         }
+    }
+
+    /// Writes a budget's state to memory, if there is a place for it.
+    fn write_budget(&mut self, q: usize, env: &mut Env<'_>) {
+        let at = self
+            .registers
+            .pair(q, queue::WRITE_BACK_LO, queue::WRITE_BACK_HI)
+            & !63;
+        if at == 0 {
+            return;
+        }
+        let mut bytes = [0; WriteBack::BYTES];
+        let words = self.tx[q].budget.write_back().to_words();
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        self.post_write(env, at, &bytes);
     }
 
     /// Limit and bytes in flight of a queue's budget, when one is in force.

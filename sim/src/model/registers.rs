@@ -261,7 +261,7 @@ impl Model {
             let bits = tsonic_regs::limits::INV_RATE_BITS;
             self.tx[q].inv_rate = rate & ((1 << bits) - 1);
         } else if at(queue::BQL_LIMIT) {
-            self.start_budget(q);
+            self.start_budget(q, env);
         } else if at(queue::TX_QUANTUM) {
             self.arbiter.set_quantum(q, value & 0xffff);
         } else if at(queue::COALESCE_COUNT) {

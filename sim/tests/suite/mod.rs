@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod arrivals;
+pub mod budget;
 pub mod errors;
 pub mod frames;
 pub mod load;

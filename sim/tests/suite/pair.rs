@@ -18,6 +18,7 @@ use tsonic_sim::root_complex::RootComplexConfig;
 use tsonic_sim::scoreboard::{Scoreboard, flow_key};
 use tsonic_types::Ticks;
 
+use super::budget::{self, Limits};
 use super::frames::payload;
 
 /// Rows of the flow table.
@@ -339,8 +340,19 @@ pub fn run<N: Nic>(nic: N, script: &Script, limit: Ticks) -> Result<(Run, N), Vi
     };
     let timed = script.bursts.iter().all(|b| b.post_at.is_some());
     let mut b = Bench::new(nic, config, ROUND + (24 << 20));
+    let mut write_backs = Vec::new();
     for q in 0..script.queues {
         b.enable_tx(q, 6, 7);
+        // Of four queues one has no budget, one finds its own, two have a fixed one.
+        let limits = match q % 4 {
+            1 => Limits::FREE,
+            2 => Limits::fixed(40_000),
+            3 => Limits::fixed(150_000),
+            _ => continue,
+        };
+        if !timed {
+            write_backs.push((q, budget::start(&mut b, q, limits)));
+        }
     }
     let mark = b.alloc(0, 64);
     let mut ledger = Ledger::new(script.queues);
@@ -439,6 +451,14 @@ pub fn run<N: Nic>(nic: N, script: &Script, limit: Ticks) -> Result<(Run, N), Vi
             "completed {:?} of {frames} frames",
             ledger.completed()
         ));
+    }
+    // Beyond the last flush.
+    b.run_to(b.nic.now() + Ticks(2 * u64::from(b.read(global::CREDIT_FLUSH.offset))));
+    for (q, at) in write_backs {
+        let state = budget::written_back(&b, at).bytes;
+        if state.limit() == 0 || state.inflight() != 0 {
+            return fail(format!("queue {q}: the budget ends as {state:?}"));
+        }
     }
     let debt = u64::from(b.read(global::LATENESS_DEBT.offset)) + JITTER;
     for (slot, sent) in paced.iter().enumerate().skip(1) {

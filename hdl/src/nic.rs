@@ -570,8 +570,7 @@ impl<
         self.next_event_valid.next =
             self.schedule.next_event_valid.val() | self.budget.next_event_valid.val();
         self.next_event.next = self.schedule.next_event.val();
-        self.key_difference.next =
-            self.budget.next_event.val() - self.schedule.next_event.val();
+        self.key_difference.next = self.budget.next_event.val() - self.schedule.next_event.val();
         if self.budget.next_event_valid.val()
             & (!self.schedule.next_event_valid.val() | self.key_difference.val().get_bit(33))
         {

@@ -41,7 +41,7 @@ fn ledger() {
             b.credit_valid.next = rng.random_bool(0.2);
             b.credit_queue.next = rng.random_range(0..5u64).into();
             b.credit_bytes.next = amount(rng);
-            b.queue.next = rng.random_range(0..5u64).into();
+            b.place.next = rng.random_range(0..5u64).into();
             b.take.next = rng.random_bool(0.1);
             b.completes.next = rng.random_bool(0.1);
             b.settle.next = rng.random_bool(0.1);
@@ -65,10 +65,10 @@ fn period() {
         CYCLES,
         2,
         move |b, rng| {
-            b.set.next = false;
+            b.moved.next = false;
             now += 1;
             if rng.random_bool(0.002) {
-                b.set.next = true;
+                b.moved.next = true;
                 now = rng.random_range(0..1 << 40);
             }
             if rng.random_bool(0.001) {
@@ -97,7 +97,7 @@ fn limit() {
             b.debt.next = amount(rng);
             b.last.next = amount(rng);
             b.limit.next = amount(rng);
-            b.before.next = amount(rng);
+            b.remained.next = amount(rng);
             b.over_before.next = amount(rng);
             b.last_before.next = amount(rng);
             b.lowest.next = amount(rng);

@@ -5,11 +5,10 @@
 
 mod golden;
 
-use golden::ask;
+use golden::{ask, rows};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
-use std::path::Path;
 use tsonic_sim::dql::{Dql, MAX_LIMIT, StallDetector};
 
 /// A trace and what it starts from.
@@ -103,9 +102,7 @@ fn random(rng: &mut Pcg64Mcg) -> Trace {
 }
 
 fn vectors() -> Vec<(Trace, Vec<State>)> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors/tcp.json");
-    let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    let rows = file["vectors"].as_array().unwrap();
+    let rows = rows("tcp.json");
     let trace = |row: &Value| {
         let ask = &row["ask"];
         let number = |key: &str, or: u64| ask.get(key).map_or(or, |v| v.as_u64().unwrap());
@@ -119,7 +116,12 @@ fn vectors() -> Vec<(Trace, Vec<State>)> {
             max: number("max", MAX_LIMIT.into()) as u32,
             hold: number("hold", 0) as u32,
             now: number("now", 0),
-            events: ask["events"].as_array().unwrap().iter().map(event).collect(),
+            events: ask["events"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(event)
+                .collect(),
         };
         (trace, states(&row["expect"]))
     };
@@ -129,7 +131,11 @@ fn vectors() -> Vec<(Trace, Vec<State>)> {
 
 /// Runs the traces on all three.
 fn compare(traces: &[Trace], expected: &[Vec<State>]) {
-    let questions: Vec<Value> = traces.iter().enumerate().map(|(i, t)| t.question(i)).collect();
+    let questions: Vec<Value> = traces
+        .iter()
+        .enumerate()
+        .map(|(i, t)| t.question(i))
+        .collect();
     let answers = ask(&["explain"], &questions);
     let mut block = block::Block::new();
     for (i, trace) in traces.iter().enumerate() {
@@ -172,8 +178,8 @@ fn stalls_are_those_of_the_reference() {
         block.watch(q, threshold, clock);
         let mut flying = 0;
         for _ in 0..rng.random_range(1..30) {
-            clock += [0, 1, rng.random_range(0..60), rng.random_range(0..400)]
-                [rng.random_range(0..4)];
+            clock +=
+                [0, 1, rng.random_range(0..60), rng.random_range(0..400)][rng.random_range(0..4)];
             // At times beyond what the write-back's 32 bits of ticks hold.
             if rng.random_bool(0.002) {
                 clock += 40_000;
@@ -242,8 +248,8 @@ mod block {
                 verilog: generated.text,
                 ports: generated.ports.into_iter().map(port).collect(),
             };
-            let model = Model::build(&design, Optimisation::Full)
-                .unwrap_or_else(|error| panic!("{error}"));
+            let model =
+                Model::build(&design, Optimisation::Full).unwrap_or_else(|error| panic!("{error}"));
             let mut block = Block {
                 model,
                 written: Vec::new(),
@@ -361,7 +367,10 @@ mod block {
                         left -= part;
                     }
                     self.settle();
-                    assert!(self.written.is_empty(), "a credit before the period is over");
+                    assert!(
+                        self.written.is_empty(),
+                        "a credit before the period is over"
+                    );
                     self.at(t, true);
                     self.settle();
                     (limit, inflight) = self.written_back(q);
@@ -424,7 +433,11 @@ mod block {
             self.write(q, queue::BQL_MAX, 0);
             self.write(q, queue::BQL_LIMIT, 0);
             self.settle();
-            assert_eq!(self.get("open") >> q & 1, 1, "a queue without a budget is open");
+            assert_eq!(
+                self.get("open") >> q & 1,
+                1,
+                "a queue without a budget is open"
+            );
             let mut left = inflight;
             while left > 0 {
                 let part = left.min(MOST);

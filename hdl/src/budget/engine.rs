@@ -94,10 +94,10 @@ pub struct Engine<const N: usize, const QB: usize, const A: usize> {
     pub forced: Signal<In, Bits<N>>,
 
     /// To the ledger: queue.
-    pub queue: Signal<Out, Bits<QB>>,
+    pub place: Signal<Out, Bits<QB>>,
     /// Forget it.
     pub clear: Signal<Out, bool>,
-    /// The ledger is free, and what follows is of `queue`.
+    /// The ledger is free, and what follows is of `place`.
     pub free: Signal<In, bool>,
     /// Debt.
     pub debt: Signal<In, Bits<32>>,
@@ -173,7 +173,7 @@ pub struct Engine<const N: usize, const QB: usize, const A: usize> {
     now_then: DFF<Bits<48>>,
     start_limit: DFF<Bits<32>>,
     old_limit: DFF<Bits<32>>,
-    before: DFF<Bits<32>>,
+    remained: DFF<Bits<32>>,
     over_before: DFF<Bits<32>>,
     last_before: DFF<Bits<32>>,
     lowest: DFF<Bits<32>>,
@@ -225,10 +225,40 @@ impl<const N: usize, const QB: usize, const A: usize> Logic for Engine<N, QB, A>
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, state, at, came, came_at, here, todo, starting, forces, turned_on, bytes,
-            debt_then, last_then, waits_then, first_then, now_then, start_limit, old_limit, before,
-            over_before, last_before, lowest, slack_low, slack_high, least, most, hold, threshold,
-            completed, count, longest, base_low, base_high
+            self,
+            clock,
+            state,
+            at,
+            came,
+            came_at,
+            here,
+            todo,
+            starting,
+            forces,
+            turned_on,
+            bytes,
+            debt_then,
+            last_then,
+            waits_then,
+            first_then,
+            now_then,
+            start_limit,
+            old_limit,
+            remained,
+            over_before,
+            last_before,
+            lowest,
+            slack_low,
+            slack_high,
+            least,
+            most,
+            hold,
+            threshold,
+            completed,
+            count,
+            longest,
+            base_low,
+            base_high
         );
         clock!(self, clock, registers, kept, limit, stall, starts);
 
@@ -258,11 +288,12 @@ impl<const N: usize, const QB: usize, const A: usize> Logic for Engine<N, QB, A>
         if self.due.val() {
             self.todo.d.next = self.todo.q.val() | (self.dirty.val() & self.forced.val());
         }
-        self.idle.next =
-            (self.state.q.val() == EngineState::Idle) & !self.requests.found.val() & !self.due.val();
+        self.idle.next = (self.state.q.val() == EngineState::Idle)
+            & !self.requests.found.val()
+            & !self.due.val();
 
         // Words that come from the memories.
-        self.queue.next = self.here.q.val();
+        self.place.next = self.here.q.val();
         self.kept_place.i0.next = self.at.q.val();
         self.kept_place.i1.next = self.here.q.val();
         self.register_place.i0.next = self.at.q.val() + self.limit_word.val();
@@ -293,7 +324,7 @@ impl<const N: usize, const QB: usize, const A: usize> Logic for Engine<N, QB, A>
                 self.old_limit.d.next = self.kept.read_data.val();
             }
             if self.came_at.q.val() == 1 {
-                self.before.d.next = self.kept.read_data.val();
+                self.remained.d.next = self.kept.read_data.val();
             }
             if self.came_at.q.val() == 2 {
                 self.over_before.d.next = self.kept.read_data.val();
@@ -367,7 +398,7 @@ impl<const N: usize, const QB: usize, const A: usize> Logic for Engine<N, QB, A>
         self.limit.debt.next = self.debt_then.q.val();
         self.limit.last.next = self.last_then.q.val();
         self.limit.limit.next = self.old_limit.q.val();
-        self.limit.before.next = self.before.q.val();
+        self.limit.remained.next = self.remained.q.val();
         self.limit.over_before.next = self.over_before.q.val();
         self.limit.last_before.next = self.last_before.q.val();
         self.limit.lowest.next = self.lowest.q.val();
@@ -505,8 +536,8 @@ impl<const N: usize, const QB: usize, const A: usize> Logic for Engine<N, QB, A>
                 }
                 if self.free.val() {
                     self.take.next = self.folds.val();
-                    self.completes.next = self.starting.q.val()
-                        | (self.in_force.val() & self.departed.val().any());
+                    self.completes.next =
+                        self.starting.q.val() | (self.in_force.val() & self.departed.val().any());
                     self.state.d.next = EngineState::Work;
                     if self.nothing.val() {
                         self.state.d.next = EngineState::Idle;

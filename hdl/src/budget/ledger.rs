@@ -23,7 +23,7 @@ pub struct Ledger<const N: usize, const QB: usize> {
     pub clock: Signal<In, Clock>,
     /// Every budget ends; what is in flight stays.
     pub end_all: Signal<In, bool>,
-    /// Forgets all of `queue` (at power-up, queue by queue).
+    /// Forgets all of `place` (at power-up, one after another).
     pub clear: Signal<In, bool>,
     /// Step of the stall detector.
     pub step: Signal<In, Bits<31>>,
@@ -42,7 +42,7 @@ pub struct Ledger<const N: usize, const QB: usize> {
     pub credit_bytes: Signal<In, Bits<17>>,
 
     /// The engine's queue.
-    pub queue: Signal<In, Bits<QB>>,
+    pub place: Signal<In, Bits<QB>>,
     /// The engine may act in this cycle, and what follows is of its queue.
     pub free: Signal<Out, bool>,
     /// Bytes in flight less the limit less 1.
@@ -133,7 +133,7 @@ impl<const N: usize, const QB: usize> Logic for Ledger<N, QB> {
 
         // Debts: charges come first.
         self.wide_charge.data.next = self.charge_bytes.val();
-        self.debt_place.next = self.queue.val();
+        self.debt_place.next = self.place.val();
         self.debt_change.next = self.delta.val();
         if self.charge_valid.val() {
             self.debt_place.next = self.charge_queue.val();
@@ -149,11 +149,11 @@ impl<const N: usize, const QB: usize> Logic for Ledger<N, QB> {
         // Flags: a budget that is not in force is open.
         self.forced_flags.reset.next = self.end_all.val();
         self.forced_flags.set.next = self.settle.val() & self.start.val() & self.on.val();
-        self.forced_flags.set_index.next = self.queue.val();
+        self.forced_flags.set_index.next = self.place.val();
         self.forced_flags.clear.next = self.settle.val() & self.start.val() & !self.on.val();
-        self.forced_flags.clear_index.next = self.queue.val();
+        self.forced_flags.clear_index.next = self.place.val();
         self.forced_flags.read_index0.next = self.charge_queue.val();
-        self.forced_flags.read_index1.next = self.queue.val();
+        self.forced_flags.read_index1.next = self.place.val();
         self.in_force.next = self.forced_flags.read1.val();
         self.forced.next = self.forced_flags.bits.val();
         self.bound.next = self.forced_flags.read1.val();
@@ -167,14 +167,14 @@ impl<const N: usize, const QB: usize> Logic for Ledger<N, QB> {
                 | (self.settle.val() & self.bound.val()));
         self.closed_flags.set_index.next = self.debt_place.val();
         self.closed_flags.clear.next = self.settle.val();
-        self.closed_flags.clear_index.next = self.queue.val();
-        self.closed_flags.read_index0.next = self.queue.val();
-        self.closed_flags.read_index1.next = self.queue.val();
+        self.closed_flags.clear_index.next = self.place.val();
+        self.closed_flags.read_index0.next = self.place.val();
+        self.closed_flags.read_index1.next = self.place.val();
         self.open.next = !self.closed_flags.bits.val();
 
         // What departed.
         self.wide_credit.data.next = self.credit_bytes.val();
-        self.sum_place.next = self.queue.val();
+        self.sum_place.next = self.place.val();
         if self.credit_valid.val() {
             self.sum_place.next = self.credit_queue.val();
         }
@@ -191,26 +191,26 @@ impl<const N: usize, const QB: usize> Logic for Ledger<N, QB> {
         self.dirty_flags.set.next = self.credit_valid.val();
         self.dirty_flags.set_index.next = self.credit_queue.val();
         self.dirty_flags.clear.next = self.take.val();
-        self.dirty_flags.clear_index.next = self.queue.val();
-        self.dirty_flags.read_index0.next = self.queue.val();
-        self.dirty_flags.read_index1.next = self.queue.val();
+        self.dirty_flags.clear_index.next = self.place.val();
+        self.dirty_flags.read_index0.next = self.place.val();
+        self.dirty_flags.read_index1.next = self.place.val();
         self.dirty.next = self.dirty_flags.bits.val();
 
         // Sizes and steps of charges.
         self.lasts.write_enable.next = self.charges.val();
         self.lasts.write_address.next = self.charge_queue.val();
         self.lasts.write_data.next = self.charge_bytes.val();
-        self.lasts.read_address.next = self.queue.val();
+        self.lasts.read_address.next = self.place.val();
         self.last.next = self.lasts.read_data.val();
         self.recent_flags.reset.next = !self.same_step.val();
         self.recent_flags.set.next = self.completes.val();
-        self.recent_flags.set_index.next = self.queue.val();
+        self.recent_flags.set_index.next = self.place.val();
         self.recent_flags.clear.next = false;
-        self.recent_flags.clear_index.next = self.queue.val();
+        self.recent_flags.clear_index.next = self.place.val();
         self.recent_flags.read_index0.next = self.charge_queue.val();
-        self.recent_flags.read_index1.next = self.queue.val();
+        self.recent_flags.read_index1.next = self.place.val();
         self.wait_flags.read_index0.next = self.charge_queue.val();
-        self.wait_flags.read_index1.next = self.queue.val();
+        self.wait_flags.read_index1.next = self.place.val();
         self.begins.next = self.charges.val()
             & !self.wait_flags.read0.val()
             & (!self.recent_flags.read0.val() | !self.same_step.val());
@@ -218,20 +218,20 @@ impl<const N: usize, const QB: usize> Logic for Ledger<N, QB> {
         self.wait_flags.set.next = self.begins.val();
         self.wait_flags.set_index.next = self.charge_queue.val();
         self.wait_flags.clear.next = self.completes.val();
-        self.wait_flags.clear_index.next = self.queue.val();
+        self.wait_flags.clear_index.next = self.place.val();
         self.waits.next = self.wait_flags.read1.val();
         self.firsts.write_enable.next = self.begins.val();
         self.firsts.write_address.next = self.charge_queue.val();
         self.firsts.write_data.next = self.step.val();
-        self.firsts.read_address.next = self.queue.val();
+        self.firsts.read_address.next = self.place.val();
         self.first.next = self.firsts.read_data.val();
 
         if self.clear.val() {
             self.debts.write_enable.next = true;
-            self.debts.write_address.next = self.queue.val();
+            self.debts.write_address.next = self.place.val();
             self.debts.write_data.next = self.nothing.val();
             self.sums.write_enable.next = true;
-            self.sums.write_address.next = self.queue.val();
+            self.sums.write_address.next = self.place.val();
             self.sums.write_data.next = 0.into();
         }
     }

@@ -37,7 +37,7 @@ pub struct Limit {
     /// The limit.
     pub limit: Signal<In, Bits<32>>,
     /// In flight after the last completion.
-    pub before: Signal<In, Bits<32>>,
+    pub remained: Signal<In, Bits<32>>,
     /// Bytes over the limit at the last completion.
     pub over_before: Signal<In, Bits<32>>,
     /// Bytes of the last object at the last completion.
@@ -59,7 +59,7 @@ pub struct Limit {
     pub delta: Signal<Out, Bits<32>>,
     /// Bytes in flight, after.
     pub in_flight: Signal<Out, Bits<32>>,
-    /// The next `before`.
+    /// The next `remained`.
     pub new_before: Signal<Out, Bits<32>>,
     /// The next `over_before`.
     pub new_over: Signal<Out, Bits<32>>,
@@ -151,7 +151,7 @@ impl Logic for Limit {
         // 1: how far this completion reaches beyond what was in flight at the last.
         self.level.d.next = self.debt.val() + self.limit.val();
         self.excess.d.next = self.debt.val() + 1;
-        self.ahead.d.next = self.bytes.val() - self.before.val();
+        self.ahead.d.next = self.bytes.val() - self.remained.val();
         self.room.d.next = self.limit.val() + self.over_before.val();
         self.beyond.d.next = self.last_before.val() - self.over_before.val();
         self.elapsed.d.next = self.now.val() - self.slack_start.val();
@@ -182,9 +182,8 @@ impl Logic for Limit {
         // 4: ran dry while bytes were held back, or was busy all the while.
         self.starved.d.next = (self.over.q.val().any() & !self.rest.q.val().any())
             | (self.over_before.val().any() & !self.ahead.q.val().get_bit(31));
-        self.busy.d.next = self.rest.q.val().any()
-            & self.before.val().any()
-            & self.ahead.q.val().get_bit(31);
+        self.busy.d.next =
+            self.rest.q.val().any() & self.remained.val().any() & self.ahead.q.val().get_bit(31);
         self.slack.d.next = self.object_slack.q.val();
         if self.unneeded.q.val() > self.object_slack.q.val() {
             self.slack.d.next = self.unneeded.q.val();

@@ -128,7 +128,7 @@ impl<const N: usize, const QB: usize, const A: usize> Logic for Budget<N, QB, A>
         self.ledger.credit_valid.next = self.credit_valid.val();
         self.ledger.credit_queue.next = self.credit_place.out.val();
         self.ledger.credit_bytes.next = self.credit_bytes.val();
-        self.ledger.queue.next = self.engine.queue.val();
+        self.ledger.place.next = self.engine.place.val();
         self.ledger.take.next = self.engine.take.val();
         self.ledger.completes.next = self.engine.completes.val();
         self.ledger.settle.next = self.engine.settle.val();
@@ -139,7 +139,7 @@ impl<const N: usize, const QB: usize, const A: usize> Logic for Budget<N, QB, A>
 
         self.waiting.next = self.ledger.dirty.val() & self.ledger.forced.val();
         self.period.now.next = self.now.val();
-        self.period.set.next = self.ticks_set.val();
+        self.period.moved.next = self.ticks_set.val();
         self.period.period.next = self.credit_flush.val();
         self.period.wanted.next = self.waiting.val().any();
         self.next_event_valid.next = self.period.upcoming_valid.val();

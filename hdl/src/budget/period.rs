@@ -16,7 +16,7 @@ pub struct Period {
     /// Now.
     pub now: Signal<In, Bits<48>>,
     /// The clock is set at the next edge.
-    pub set: Signal<In, bool>,
+    pub moved: Signal<In, bool>,
     /// Period in ticks, at least 1.
     pub period: Signal<In, Bits<32>>,
     /// Something waits for the flush.
@@ -56,8 +56,19 @@ impl Logic for Period {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, known, dividing, count, base, digits, rest, adding, multiple,
-            period_then, lag, fresh
+            self,
+            clock,
+            known,
+            dividing,
+            count,
+            base,
+            digits,
+            rest,
+            adding,
+            multiple,
+            period_then,
+            lag,
+            fresh
         );
         self.period_then.d.next = self.period.val();
         self.changed.next = self.period.val() != self.period_then.q.val();
@@ -112,8 +123,8 @@ impl Logic for Period {
             self.multiple.d.next = self.multiple.q.val() + self.long_period.out.val();
             self.fresh.d.next = false;
         }
-        self.upcoming.next = self.multiple.q.val().get_bits::<34>(0)
-            + self.long_period.out.val().get_bits::<34>(0);
+        self.upcoming.next =
+            self.multiple.q.val().get_bits::<34>(0) + self.long_period.out.val().get_bits::<34>(0);
         self.upcoming_valid.next = self.known.q.val() & self.wanted.val();
         self.busy.next = self.wanted.val() & !self.known.q.val();
 
@@ -122,7 +133,7 @@ impl Logic for Period {
             self.known.d.next = false;
         }
         // The clock is set while nothing waits: start over. Else it goes to `upcoming` at most.
-        if (self.set.val() & (!self.known.q.val() | !self.wanted.val())) | self.changed.val() {
+        if (self.moved.val() & (!self.known.q.val() | !self.wanted.val())) | self.changed.val() {
             self.known.d.next = false;
             self.dividing.d.next = false;
             self.adding.d.next = false;

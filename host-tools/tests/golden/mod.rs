@@ -2,6 +2,8 @@
 //! The golden vectors through `tsonic segment` and `tsonic classify`, as their
 //! users run them: JSON lines through the binary. `nic` is what `--nic` says.
 
+#![allow(dead_code)] // Every test file takes what it needs.
+
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Write};
@@ -40,7 +42,7 @@ pub fn ask(args: &[&str], questions: &[Value]) -> Vec<Value> {
 }
 
 /// Rows of a file of vectors.
-fn rows(file: &str) -> Vec<Value> {
+pub fn rows(file: &str) -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors");
     let text = std::fs::read(path.join(file)).unwrap();
     let all: Value = serde_json::from_slice(&text).unwrap();

@@ -453,7 +453,8 @@ pub fn run<N: Nic>(nic: N, script: &Script, limit: Ticks) -> Result<(Run, N), Vi
         ));
     }
     // Beyond the last flush.
-    b.run_to(b.nic.now() + Ticks(2 * u64::from(b.read(global::CREDIT_FLUSH.offset))));
+    let period = b.read(global::CREDIT_FLUSH.offset);
+    b.run_to(b.nic.now() + Ticks(2 * u64::from(period)));
     for (q, at) in write_backs {
         let state = budget::written_back(&b, at).bytes;
         if state.limit() == 0 || state.inflight() != 0 {

@@ -121,8 +121,20 @@ impl Model {
         }
         budget.credit = budget.credit.wrapping_add(bytes);
         if self.flush_at.is_none() {
-            let period = self.registers.credit_flush();
-            self.flush_at = Some(Ticks((self.now.0 / period + 1) * period));
+            self.plan_flush();
+        }
+    }
+
+    /// The next flush is at the next multiple of the period.
+    fn plan_flush(&mut self) {
+        let period = self.registers.credit_flush();
+        self.flush_at = Some(Ticks((self.now.0 / period + 1) * period));
+    }
+
+    /// The period changed.
+    pub(super) fn plan_flush_again(&mut self) {
+        if self.flush_at.is_some() {
+            self.plan_flush();
         }
     }
 

@@ -232,6 +232,7 @@ impl Model {
             self.registers.lateness_debt = value;
         } else if offset == global::CREDIT_FLUSH.offset {
             self.registers.credit_flush = value.max(1);
+            self.plan_flush_again();
         } else if offset == global::CN_TARGET.offset {
             self.registers.cn_target = value;
         } else if offset == global::HORIZON.offset {

@@ -36,9 +36,9 @@ const CLOCK_MHZ: f64 = 125.0;
 /// Seeds of the placer, until one reaches the clock.
 const SEEDS: std::ops::RangeInclusive<u32> = 1..=4;
 /// Most LUTs (TRELLIS_COMB) of all blocks of the NIC with 8 queue pairs together.
-const LUTS: u64 = 30_000;
+const LUTS: u64 = 40_000;
 /// Most block RAMs of them.
-const BLOCK_RAMS: u64 = 80;
+const BLOCK_RAMS: u64 = 90;
 /// Around the table in a file of documentation.
 const MARKS: [&str; 2] = ["<!-- table -->\n", "<!-- end of table -->\n"];
 const DEVICE: &[&str] = &["--um5g-45k", "--package", "CABGA381", "--speed", "8"];

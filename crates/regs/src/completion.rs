@@ -22,11 +22,11 @@ word! {
     TxStatus(u64) / tx_status {
         /// [`crate::Status`] of the burst.
         status, set_status, STATUS: u8 = 7..0;
-        /// 1: the queue was congested when the burst joined it.
+        /// 1: the queue was congested when the burst joined it; see the module.
         cn, set_cn, CN: u8 = 8..8;
-        /// 1: the flow passed its byte limit.
+        /// 1: the flow passed its byte limit when the burst joined it.
         throttle, set_throttle, THROTTLE: u8 = 9..9;
-        /// 1: the flow fell below its byte limit again.
+        /// 1: the flow is within its byte limit again.
         wake, set_wake, WAKE: u8 = 10..10;
         /// Queue of the burst.
         queue, set_queue, QUEUE: u16 = 31..16;

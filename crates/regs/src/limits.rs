@@ -44,6 +44,8 @@ pub const LATENESS_DEBT_FRAMES: usize = 64;
 /// log2 of the ticks in one step of a budget's stall detector: about a millisecond at
 /// 125 MHz.
 pub const BQL_STALL_SHIFT: usize = 17;
+/// Largest COALESCE_COUNT: what is written above counts as that.
+pub const COALESCE_COUNT_MAX: u32 = 65_535;
 /// Bytes in one unit of a descriptor's flow limit.
 pub const FLOW_LIMIT_UNIT: usize = 1_024;
 

@@ -290,7 +290,7 @@ block! {
         0x50 rx_ring_size RX_RING_SIZE: Rw;
         /// [`QueueControl`] of receive.
         0x54 rx_control RX_CONTROL: Rw;
-        /// Completions that are gathered before one interrupt; 0: none are.
+        /// Completions that are gathered before one interrupt; 0: none are. At most 65,535; more count as that.
         0x60 coalesce_count COALESCE_COUNT: Rw;
         /// Ticks that a completion waits for others at most; 0: it does not.
         0x64 coalesce_ticks COALESCE_TICKS: Rw;

@@ -8,7 +8,7 @@ use thiserror::Error;
 use tsonic_regs::Status;
 use tsonic_regs::completion::TxCompletion;
 use tsonic_regs::descriptor::{Kind, TxDescriptor};
-use tsonic_regs::limits::INV_RATE_FRACTION;
+use tsonic_regs::limits::{FLOW_LIMIT_UNIT, INV_RATE_FRACTION};
 use tsonic_types::Ticks;
 
 /// A rule was broken.
@@ -105,6 +105,93 @@ impl Fairness {
                     );
                 }
             }
+        }
+        Ok(())
+    }
+}
+
+/// The marks of a flow's byte limit: whether some order of joining and completing
+/// explains them. Bursts join in the order of posting, each before it completes.
+#[derive(Clone, Debug, Default)]
+pub struct FlowMarks {
+    /// Payload and limit (in bytes; 0: none) of each burst that joined, in order.
+    bursts: Vec<(u64, u64)>,
+    /// Number and marks (throttle, wake) of each burst that completed, in order.
+    done: Vec<(usize, bool, bool)>,
+}
+
+impl FlowMarks {
+    /// A burst was posted that will join. Returns its number.
+    pub fn posted(&mut self, payload: u32, limit_units: u16) -> usize {
+        let limit = u64::from(limit_units) * FLOW_LIMIT_UNIT as u64;
+        self.bursts.push((payload.into(), limit));
+        self.bursts.len() - 1
+    }
+
+    /// Burst `number` completed with these marks.
+    pub fn completed(&mut self, number: usize, throttle: bool, wake: bool) {
+        self.done.push((number, throttle, wake));
+    }
+
+    /// Crossings and wakes that were seen.
+    pub fn seen(&self) -> (usize, usize) {
+        let count = |f: fn(&(usize, bool, bool)) -> bool| self.done.iter().filter(|d| f(d)).count();
+        (count(|d| d.1), count(|d| d.2))
+    }
+
+    /// Looks for an order.
+    ///
+    /// # Errors
+    /// [`Violation`] when there is none.
+    pub fn check(&self) -> Result<(), Violation> {
+        let n = self.bursts.len();
+        if self.done.len() != n {
+            return violation!("{} of {n} bursts completed", self.done.len());
+        }
+        let mut throttles = vec![false; n];
+        for (number, throttle, _) in &self.done {
+            throttles[*number] = *throttle;
+        }
+        // Whether (joined, completed) can be reached with the flow not throttled (bit 0), and
+        // throttled (bit 1): row after row of `joined`.
+        let mut row = vec![0u8; n + 1];
+        row[0] = 1;
+        let mut joined_bytes = 0;
+        for joined in 0..=n {
+            let limit = joined.checked_sub(1).map_or(0, |last| self.bursts[last].1);
+            let mut bytes = joined_bytes;
+            for completed in 0..n {
+                let (number, _, wake) = self.done[completed];
+                if number >= joined {
+                    break;
+                }
+                bytes -= self.bursts[number].0;
+                let within = limit == 0 || bytes <= limit;
+                let (free, held) = (row[completed] & 1 != 0, row[completed] & 2 != 0);
+                row[completed + 1] |= u8::from(free && !wake)
+                    | u8::from(held && within && wake)
+                    | u8::from(held && !within && !wake) << 1;
+            }
+            let Some((payload, limit)) = self.bursts.get(joined) else {
+                break;
+            };
+            joined_bytes += payload;
+            let mut bytes = joined_bytes;
+            for completed in 0..=joined {
+                let above = *limit != 0 && bytes > *limit;
+                let (free, held) = (row[completed] & 1 != 0, row[completed] & 2 != 0);
+                let throttle = throttles[joined];
+                row[completed] = u8::from(free && !above && !throttle)
+                    | u8::from((free && above && throttle) || (held && !throttle)) << 1;
+                match self.done.get(completed) {
+                    Some((number, ..)) if *number < joined => bytes -= self.bursts[*number].0,
+                    // Nothing more can have completed by now.
+                    _ => break,
+                }
+            }
+        }
+        if row[n] & 1 == 0 {
+            return violation!("no order explains the marks of the flow: {:?}", self.done);
         }
         Ok(())
     }
@@ -223,6 +310,33 @@ mod tests {
         assert!(window_bound(&at(&[0, 400, 410, 420]), ONE, 180).is_ok());
         assert!(window_bound(&at(&[0, 400, 410, 420]), ONE, 179).is_err());
         assert!(window_bound(&[], ONE, 0).is_ok());
+    }
+
+    #[test]
+    fn marks_that_no_order_explains_are_found() {
+        // Three bursts of 600 bytes, 1 KiB allowed: the second passes it if it joins
+        // before the first is done.
+        let flow = |marks: [(bool, bool); 3]| {
+            let mut f = FlowMarks::default();
+            for (number, (throttle, wake)) in marks.into_iter().enumerate() {
+                assert_eq!(f.posted(600, 1), number);
+                f.completed(number, throttle, wake);
+            }
+            f.check()
+        };
+        let (t, f) = (true, false);
+        assert!(flow([(f, f), (f, f), (f, f)]).is_ok(), "one by one");
+        assert!(flow([(f, t), (t, f), (f, f)]).is_ok(), "the third late");
+        assert!(flow([(f, f), (t, t), (f, f)]).is_ok(), "all at once");
+        assert!(flow([(f, t), (t, t), (t, f)]).is_ok(), "twice");
+        assert!(flow([(f, f), (t, f), (f, f)]).is_err(), "no wake");
+        assert!(flow([(f, t), (f, f), (f, f)]).is_err(), "no crossing");
+        assert!(flow([(t, t), (f, f), (f, f)]).is_err(), "within the limit");
+        assert!(flow([(f, t), (t, t), (f, f)]).is_err(), "two wakes");
+        assert!(flow([(f, f), (t, f), (f, t)]).is_err(), "a late wake");
+        let mut short = FlowMarks::default();
+        short.posted(1, 0);
+        assert!(short.check().is_err(), "one has not completed");
     }
 
     #[test]

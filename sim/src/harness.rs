@@ -462,6 +462,17 @@ impl<N: Nic> Bench<N> {
         }
     }
 
+    /// Queue whose completion ring (of either direction) holds this address.
+    pub fn completion_queue(&self, iova: u64) -> Option<usize> {
+        self.queues.iter().position(|s| {
+            let within = |base: u64, entries: u32| {
+                let bytes = u64::from(entries) * COMPLETION_BYTES as u64;
+                (base..base + bytes).contains(&iova)
+            };
+            within(s.tx_completions, s.tx_entries) || within(s.rx_completions, s.rx_entries)
+        })
+    }
+
     /// Receive completions of a queue that are new.
     pub fn rx_completions(&mut self, q: usize) -> Vec<RxCompletion> {
         let mut out = Vec::new();

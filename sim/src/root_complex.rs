@@ -375,6 +375,20 @@ pub struct RootComplexStats {
     pub not_master: u64,
 }
 
+/// What a device posted, as [`RootComplex::record`] keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// A write.
+    Write {
+        /// First byte.
+        iova: u64,
+        /// Bytes.
+        bytes: usize,
+    },
+    /// An interrupt.
+    Interrupt(u16),
+}
+
 enum Posted {
     Write { iova: u64, data: Vec<u8> },
     Interrupt(u16),
@@ -402,6 +416,7 @@ pub struct RootComplex {
     bus_master: bool,
     /// Interrupts that will vanish (fault injection).
     lose_interrupts: u32,
+    record: Option<Vec<(Ticks, Recorded)>>,
     rng: Pcg64Mcg,
 }
 
@@ -426,6 +441,7 @@ impl RootComplex {
             last_fault: None,
             bus_master: true,
             lose_interrupts: 0,
+            record: None,
             rng: Pcg64Mcg::seed_from_u64(config.seed),
             config,
         }
@@ -497,6 +513,12 @@ impl RootComplex {
     /// What was counted.
     pub fn stats(&self) -> RootComplexStats {
         self.stats
+    }
+
+    /// From now on what is posted is recorded, with the ticks of posting and in order.
+    /// Returns what was recorded since the last call.
+    pub fn record(&mut self) -> Vec<(Ticks, Recorded)> {
+        self.record.replace(Vec::new()).unwrap_or_default()
     }
 
     /// The last fault.
@@ -623,6 +645,10 @@ impl MemoryPort for RootComplex {
         }
         self.stats.write_requests += 1;
         self.stats.write_bytes += data.len() as u64;
+        if let Some(record) = &mut self.record {
+            let bytes = data.len();
+            record.push((now, Recorded::Write { iova, bytes }));
+        }
         let mut buffer = self.pool.pop().unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(data);
@@ -630,6 +656,9 @@ impl MemoryPort for RootComplex {
     }
 
     fn interrupt(&mut self, now: Ticks, vector: u16) {
+        if let Some(record) = &mut self.record {
+            record.push((now, Recorded::Interrupt(vector)));
+        }
         self.post(now, 4, Posted::Interrupt(vector));
     }
 }

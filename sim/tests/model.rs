@@ -188,3 +188,47 @@ fn a_closed_budget_blocks_no_other_queue() {
 fn stalls_are_counted() {
     suite::budget::stalls(model());
 }
+
+#[test]
+fn completions_are_told_as_moderation_says() {
+    suite::interrupts::at_once(model());
+    suite::interrupts::count_and_time(model());
+    suite::interrupts::flags(model());
+}
+
+#[test]
+fn no_interrupt_overtakes_its_completion() {
+    suite::interrupts::order(model(), 150);
+}
+
+#[test]
+fn events_are_told_once() {
+    suite::interrupts::events(model());
+}
+
+#[test]
+fn doorbell_pages_have_the_clock() {
+    suite::interrupts::clock(model());
+}
+
+#[test]
+fn congestion_is_marked_to_the_tick() {
+    suite::marks::congestion(model);
+    suite::marks::no_congestion(model());
+}
+
+#[test]
+fn byte_limits_mark_each_crossing_once() {
+    suite::marks::determined(model());
+    suite::marks::wake_interrupts(model());
+    suite::marks::random(model, 2_000);
+}
+
+#[test]
+fn thirty_two_queues_have_thirty_three_vectors() {
+    let nic = Model::new(ModelConfig {
+        queues: 32,
+        ..ModelConfig::default()
+    });
+    assert_eq!(suite::interrupts::vectors(nic), 33);
+}

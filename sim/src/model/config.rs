@@ -94,7 +94,9 @@ impl ModelConfig {
         f.set_launch_time(1);
         f.set_bql(1);
         f.set_cn(1);
+        f.set_flow_limit(1);
         f.set_rss(1);
+        f.set_msix(1);
         f
     }
 

@@ -7,7 +7,8 @@
 //! completes with `ADDRESS_FAULT` and no cookie. The header template and the
 //! continuation list are read before the burst joins its flow; what is wrong
 //! with them shows when the burst's turn comes, so that completions of a flow keep
-//! the order of posting.
+//! the order of posting. One whose list is not in order does not count in its flow's
+//! bytes: a logic refuses it before it joins.
 
 use tsonic_regs::Status;
 use tsonic_regs::check::{check_list, list_entries};
@@ -130,6 +131,9 @@ impl Model {
         let bytes = &mut bytes[..count as usize * TxDescriptor::BYTES];
         let read = env.memory.read_data(self.now, at, bytes);
         self.tx[q].rings.fetching = false;
+        if read.is_err() {
+            self.read_fault(env);
+        }
         for (i, slot) in bytes.chunks_exact(TxDescriptor::BYTES).enumerate() {
             let rings = &mut self.tx[q].rings;
             rings.head = rings.after(index, i as u32 + 1);
@@ -190,6 +194,8 @@ impl Model {
             generation: self.tx[q].rings.generation,
             status: Status::Ok,
             cn: false,
+            throttle: false,
+            counted: false,
             listed: false,
             active: true,
             offset: 0,
@@ -222,13 +228,17 @@ impl Model {
 
     pub(super) fn header_read(&mut self, env: &mut Env<'_>, id: u32) {
         let b = &mut self.bursts[id as usize];
-        if b.status == Status::Ok {
-            b.status = read_header(b, self.now, env);
-        }
         if b.status == Status::QueueReset {
             self.finish_burst(env, id);
             return;
         }
+        let template = read_template(b, self.now, env);
+        let list = read_list(b, self.now, env);
+        b.status = if list == Status::Ok { template } else { list };
+        if [template, list].contains(&Status::AddressFault) {
+            self.read_fault(env);
+        }
+        let b = &mut self.bursts[id as usize];
         let (q, slot) = (usize::from(b.queue), b.descriptor.burst.flow_slot());
         // Congestion is judged before the burst itself counts.
         let target = self.registers.cn_target();
@@ -248,6 +258,14 @@ impl Model {
         }
         let slot = usize::from(slot);
         let flow = &mut self.flows[slot];
+        if list == Status::Ok {
+            let (payload, limit) = (
+                b.descriptor.burst.payload_len(),
+                b.descriptor.burst.flow_limit(),
+            );
+            b.counted = true;
+            b.throttle = flow.bytes.join(payload, limit);
+        }
         flow.bursts.push(&mut self.bursts, id);
         if flow.state == FlowState::Idle {
             flow.pace.start(self.now);
@@ -302,13 +320,18 @@ impl Model {
     }
 }
 
-/// Reads header template and fragments of a burst.
-fn read_header(b: &mut Burst, now: Ticks, env: &mut Env<'_>) -> Status {
-    let d = &b.descriptor;
+/// Reads the header template of a burst.
+fn read_template(b: &mut Burst, now: Ticks, env: &mut Env<'_>) -> Status {
     let header = &mut b.header[..b.layout.header_len()];
-    if env.memory.read_data(now, d.header_addr, header).is_err() {
-        return Status::AddressFault;
+    match env.memory.read_data(now, b.descriptor.header_addr, header) {
+        Ok(()) => Status::Ok,
+        Err(_) => Status::AddressFault,
     }
+}
+
+/// Reads the fragments of a burst, and judges its continuation list.
+fn read_list(b: &mut Burst, now: Ticks, env: &mut Env<'_>) -> Status {
+    let d = &b.descriptor;
     let fragments = usize::from(d.control.fragments());
     let entries = list_entries(fragments);
     b.fragments[0] = (d.frag0_addr, d.lengths.frag0_len());

@@ -19,16 +19,18 @@
 //! [`ModelConfig::decision_ticks`]. Departure is the tick at which the last byte was
 //! handed to the MAC; the pacer's T is the tick of the grant.
 //!
-//! # What it does not have
-//! Byte limits per flow (the contract has no register for them) and MSI-X tables:
-//! the interrupt of queue pair q is vector q.
+//! # Interrupts
+//! A vector is posted where the MSI-X table of the function would send its message:
+//! table, masks and pending bits belong to the function, not to the NIC.
 
 mod arbiter;
 mod budget;
 pub mod checksum;
 mod classify;
 mod config;
+mod events;
 mod fetch;
+mod flow_bytes;
 mod moderation;
 mod pacer;
 mod receive;

@@ -293,6 +293,9 @@ impl Model {
         let bytes = &mut bytes[..count as usize * RxDescriptor::BYTES];
         let read = env.memory.read_data(self.now, at, bytes);
         self.rx[q].rings.fetching = false;
+        if read.is_err() {
+            self.read_fault(env);
+        }
         for slot in bytes.chunks_exact(RxDescriptor::BYTES) {
             let (addr, buffer) = slot.split_at(8);
             let mut d = RxDescriptor {

@@ -13,12 +13,13 @@ use tsonic_regs::limits::{
     PAYLOAD_MAX, RING_LOG2_MAX, RING_LOG2_MIN, RSS_KEY, RSS_KEY_DEFAULT, RSS_TABLE,
 };
 use tsonic_regs::registers::{
-    Control, DOORBELL_BASE, DOORBELL_STRIDE, DeviceStatus, QUEUE_BLOCK_BASE, QUEUE_BLOCK_STRIDE,
-    QueueControl, Register, RingSize, doorbell, global, queue,
+    Control, DOORBELL_BASE, DOORBELL_STRIDE, DeviceStatus, Events, QUEUE_BLOCK_BASE,
+    QUEUE_BLOCK_STRIDE, QueueControl, Register, RingSize, doorbell, global, queue,
 };
 use tsonic_regs::{CONTRACT_VERSION, MAGIC};
 use tsonic_types::Ticks;
 
+use super::events::EventRegisters;
 use super::state::Rings;
 use super::{Model, ModelConfig, QUANTUM_DEFAULT};
 use crate::nic::{Env, Nic};
@@ -64,6 +65,7 @@ pub(super) struct Registers {
     credit_flush: u32,
     cn_target: u32,
     horizon: u32,
+    pub events: EventRegisters,
     pub rss_key: [u8; RSS_KEY],
     pub rss_table: [u32; RSS_TABLE],
     /// Raw queue blocks.
@@ -90,6 +92,7 @@ impl Registers {
             credit_flush: us(CREDIT_FLUSH_US),
             cn_target: us(CN_TARGET_US),
             horizon: us(HORIZON_US),
+            events: EventRegisters::default(),
             rss_key: RSS_KEY_DEFAULT,
             rss_table,
             queues: vec![block; config.queues],
@@ -136,7 +139,13 @@ fn row(r: Register, offset: usize) -> Option<usize> {
 impl Model {
     pub(super) fn read_register(&mut self, offset: usize) -> u32 {
         if offset >= DOORBELL_BASE {
-            return 0;
+            let (q, r) = split(offset - DOORBELL_BASE, DOORBELL_STRIDE);
+            return match r {
+                _ if q >= self.config.queues => 0,
+                r if r == doorbell::CLOCK_LO.offset => self.now.0 as u32,
+                r if r == doorbell::CLOCK_HI.offset => (self.now.0 >> 32) as u32,
+                _ => 0,
+            };
         }
         if offset >= QUEUE_BLOCK_BASE {
             let (q, r) = split(offset - QUEUE_BLOCK_BASE, QUEUE_BLOCK_STRIDE);
@@ -180,6 +189,8 @@ impl Model {
             () if at(global::CREDIT_FLUSH) => self.registers.credit_flush,
             () if at(global::CN_TARGET) => self.registers.cn_target,
             () if at(global::HORIZON) => self.registers.horizon,
+            () if at(global::EVENT_STATUS) => self.registers.events.status,
+            () if at(global::EVENT_MASK) => self.registers.events.mask,
             () => 0,
         }
     }
@@ -237,6 +248,10 @@ impl Model {
             self.registers.cn_target = value;
         } else if offset == global::HORIZON.offset {
             self.registers.horizon = value;
+        } else if offset == global::EVENT_STATUS.offset {
+            self.clear_events(env, value);
+        } else if offset == global::EVENT_MASK.offset {
+            self.mask_events(env, value);
         }
     }
 
@@ -266,9 +281,9 @@ impl Model {
         } else if at(queue::TX_QUANTUM) {
             self.arbiter.set_quantum(q, value & 0xffff);
         } else if at(queue::COALESCE_COUNT) {
-            self.moderation[q].count = value;
+            self.moderation[q].set_count(value);
         } else if at(queue::COALESCE_TICKS) {
-            self.moderation[q].ticks = value;
+            self.moderation[q].set_ticks(value);
         }
     }
 
@@ -368,6 +383,9 @@ impl Model {
         };
         if !rings.enabled || value >= rings.slots {
             self.registers.counters.doorbell_errors += 1;
+            let mut events = Events(0);
+            events.set_doorbell(1);
+            self.raise(env, events);
             if rings.enabled {
                 self.refuse_doorbell(env, q, tx);
             }

@@ -10,6 +10,7 @@ use tsonic_regs::limits::{FRAGMENTS_MAX, HEADER_MAX};
 use tsonic_types::Ticks;
 
 use super::budget::Budget;
+use super::flow_bytes::FlowBytes;
 use super::pacer::Pace;
 use super::segment::{Layout, Place};
 
@@ -180,6 +181,7 @@ pub struct Flow {
     pub bursts: BurstList,
     pub pace: Pace,
     pub state: FlowState,
+    pub bytes: FlowBytes,
 }
 
 /// A burst in the device.
@@ -194,6 +196,9 @@ pub struct Burst {
     /// What is wrong with it.
     pub status: Status,
     pub cn: bool,
+    pub throttle: bool,
+    /// It counts in its flow's bytes.
+    pub counted: bool,
     /// In a list, waiting to be granted (its header has been read).
     pub listed: bool,
     pub active: bool,

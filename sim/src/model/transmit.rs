@@ -214,6 +214,9 @@ impl Model {
             finish(&mut job.frame, &b.layout, job.place);
         }
         job.ready = Some(self.now + Ticks(self.config.segment_latency));
+        if fault {
+            self.read_fault(env);
+        }
         self.plan_departure(env);
     }
 
@@ -280,17 +283,24 @@ impl Model {
     /// Completes a burst of which nothing is under way any more.
     pub(super) fn finish_burst(&mut self, env: &mut Env<'_>, id: u32) {
         let b = &self.bursts[id as usize];
+        let (slot, payload) = (
+            b.descriptor.burst.flow_slot(),
+            b.descriptor.burst.payload_len(),
+        );
+        let wake = b.counted && self.flows[usize::from(slot)].bytes.leave(payload);
         let mut c = TxCompletion::default();
         c.status.set_status(b.status.code());
         c.status.set_cn(b.cn.into());
-        c.status.set_flow_slot(b.descriptor.burst.flow_slot());
+        c.status.set_throttle(b.throttle.into());
+        c.status.set_wake(wake.into());
+        c.status.set_flow_slot(slot);
         c.status.set_cookie(b.descriptor.burst.cookie());
         c.first_departure = b.first.unwrap_or(self.now).0;
         c.last_departure = if b.first.is_some() { b.last } else { self.now }.0;
         c.done.set_wire_bytes(b.wire_bytes);
         c.done.set_segments(b.segments);
         let error = b.status != Status::Ok;
-        let at_once = error || b.descriptor.control.timestamp() == 1;
+        let at_once = error || wake || b.descriptor.control.timestamp() == 1;
         let (q, generation) = (usize::from(b.queue), b.generation);
         self.registers.counters.tx_bursts += 1;
         self.registers.counters.tx_errors += u64::from(error);

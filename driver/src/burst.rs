@@ -4,8 +4,8 @@
 use crate::rate::inverse_rate;
 use tsonic_regs::Status;
 use tsonic_regs::check::{BuildLimits, check};
-use tsonic_regs::descriptor::{Kind, TxDescriptor, tx_control};
-use tsonic_regs::limits::{FRAGMENTS_MAX, HEADER_MAX};
+use tsonic_regs::descriptor::{Kind, TxDescriptor, tx_burst, tx_control};
+use tsonic_regs::limits::{FLOW_LIMIT_UNIT, FRAGMENTS_MAX, HEADER_MAX};
 use tsonic_types::{ByteRate, FlowSlot, Nanos, QueueId, TickRate, WireBytes};
 
 /// A range of mapped memory as part of a burst's payload.
@@ -48,6 +48,10 @@ pub struct TxBurst<'a> {
     /// Rate of the flow in wire bytes per second from this burst on; `None`: not
     /// paced.
     pub rate: Option<ByteRate>,
+    /// Payload bytes of the flow in the device above which its bursts are marked, from this
+    /// burst on; `None`: no limit. Nothing is held back. Without effect in a device that
+    /// has no such limits, and for row 0 of the flow table.
+    pub flow_limit: Option<u32>,
     /// Earliest departure of the first segment.
     pub launch: Option<Nanos>,
     /// The caller's name for the burst; the completion returns it.
@@ -98,6 +102,14 @@ pub(crate) struct TxBuild {
     pub ticks: TickRate,
 }
 
+/// A limit in the units of a descriptor, rounded up; the largest stands for all above.
+#[inline]
+fn flow_limit_units(bytes: u32) -> u16 {
+    let units = u64::from(bytes).div_ceil(FLOW_LIMIT_UNIT as u64);
+    // 0 would be no limit.
+    units.clamp(1, tx_burst::FLOW_LIMIT.max()) as u16
+}
+
 /// The descriptor of a burst without cookie and header address, if the device
 /// takes it.
 #[inline]
@@ -140,6 +152,11 @@ pub(crate) fn describe(
     d.burst.set_flow_slot(b.flow.0);
     if let Some(rate) = b.rate {
         d.rate.set_inv_rate(inverse_rate(rate, build.ticks));
+    }
+    if let Some(bytes) = b.flow_limit
+        && build.limits.features.flow_limit() == 1
+    {
+        d.burst.set_flow_limit(flow_limit_units(bytes));
     }
     if let Some(launch) = b.launch {
         d.control.set_launch(1);

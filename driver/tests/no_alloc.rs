@@ -78,6 +78,7 @@ fn bursts_and_frames_allocate_nothing() {
                     fragments: &fragments,
                     flow,
                     rate: Some(ByteRate(1_000_000)),
+                    flow_limit: None,
                     launch: None,
                     token: round * 4 + token,
                 };

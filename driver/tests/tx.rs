@@ -11,7 +11,7 @@ use tsonic_pci::PciFunction;
 use tsonic_regs::Status;
 use tsonic_regs::completion::TxCompletion as Raw;
 use tsonic_regs::descriptor::{COOKIE_NONE, Kind, TxDescriptor};
-use tsonic_regs::registers::{doorbell, doorbell_offset};
+use tsonic_regs::registers::{Features, doorbell, doorbell_offset, global};
 use tsonic_types::{ByteRate, FlowSlot, Nanos, QueueId, WireBytes};
 
 const HEADER: [u8; 66] = [0x5a; 66];
@@ -31,6 +31,7 @@ fn burst(token: u64, fragments: &[Fragment]) -> TxBurst<'_> {
         fragments,
         flow: FlowSlot::UNPACED,
         rate: None,
+        flow_limit: None,
         launch: None,
         token,
     }
@@ -50,7 +51,10 @@ struct Rig {
 
 /// Queue 2 with 64 slots and room for 120 bursts.
 fn rig() -> Rig {
-    let fake = Fake::new();
+    rig_of(Fake::new())
+}
+
+fn rig_of(fake: Fake) -> Rig {
     let mut device = Device::open(fake.clone()).unwrap();
     let config = TxConfig {
         ring_log2: 6,
@@ -163,6 +167,39 @@ fn the_device_sees_what_was_posted() {
         let want: Vec<_> = fragments[..n].iter().map(|f| (f.iova, f.len)).collect();
         assert_eq!(seen, want);
     }
+}
+
+#[test]
+fn a_flow_limit_is_rounded_up_and_left_out_where_there_is_none() {
+    let limits = [
+        (None, 0),
+        (Some(0), 1),
+        (Some(1), 1),
+        (Some(1_024), 1),
+        (Some(1_025), 2),
+        (Some(16_383 * 1_024), 16_383),
+        (Some(u32::MAX), 16_383),
+    ];
+    let post = |r: &mut Rig| {
+        let flow = r.flows.allocate().unwrap();
+        for (token, (flow_limit, _)) in limits.iter().enumerate() {
+            let b = TxBurst {
+                flow,
+                flow_limit: *flow_limit,
+                ..burst(token as u64, &ONE)
+            };
+            r.tx.post(&mut r.flows, &b).unwrap();
+        }
+        assert!(r.flush());
+        let slots = r.fake.fetch(2).into_iter();
+        slots.map(|d| d.burst.flow_limit()).collect::<Vec<_>>()
+    };
+    assert_eq!(post(&mut rig()), limits.map(|(_, units)| units));
+    let without = Fake::new();
+    let mut features = Features(without.get(global::FEATURES.offset));
+    features.set_flow_limit(0);
+    without.set(global::FEATURES, features.0);
+    assert_eq!(post(&mut rig_of(without)), [0; 7]);
 }
 
 #[test]

@@ -229,6 +229,7 @@ impl Bench {
             fragments: &fragments,
             flow: FlowSlot::UNPACED,
             rate: None,
+            flow_limit: None,
             launch: None,
             token: self.token,
         };

@@ -299,6 +299,7 @@ fn drive(
                 fragments: &[fragment],
                 flow: FlowSlot::UNPACED,
                 rate: None,
+                flow_limit: None,
                 launch: None,
                 token: ends.posted,
             };

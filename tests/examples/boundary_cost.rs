@@ -69,6 +69,7 @@ fn round(f: VfioUserFunction, busy_poll: Duration) -> f64 {
             fragments: &[fragment],
             flow: FlowSlot::UNPACED,
             rate: None,
+            flow_limit: None,
             launch: None,
             token: 0,
         };

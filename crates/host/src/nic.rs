@@ -356,6 +356,8 @@ impl<F: PciFunction> TxPort for Nic<F> {
                 fragments: places,
                 flow: burst.flow,
                 rate: burst.rate,
+                // The engine's own limit (TSQ) is the one that holds bursts back.
+                flow_limit: None,
                 launch: burst.launch,
                 token: burst.token,
             },

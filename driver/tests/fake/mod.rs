@@ -59,7 +59,12 @@ impl Fake {
         features.set_tso(1);
         features.set_uso(1);
         features.set_pacing(1);
+        features.set_launch_time(1);
+        features.set_bql(1);
+        features.set_cn(1);
+        features.set_flow_limit(1);
         features.set_rss(1);
+        features.set_msix(1);
         for (r, v) in [
             (global::MAGIC, MAGIC),
             (global::CONTRACT_VERSION, CONTRACT_VERSION),

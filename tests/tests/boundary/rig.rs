@@ -110,6 +110,7 @@ impl<F: PciFunction> Sender<F> {
             fragments: &[fragment],
             flow,
             rate,
+            flow_limit: None,
             launch: None,
             token,
         };

@@ -244,6 +244,7 @@ pub fn burst<'a>(token: u64, header: &'a [u8], fragments: &'a [Fragment]) -> TxB
         fragments,
         flow: FlowSlot::UNPACED,
         rate: None,
+        flow_limit: None,
         launch: None,
         token,
     }

@@ -2,7 +2,7 @@
 //! One queue after another: starts budgets, flushes credits, writes back.
 //!
 //! ```text
-//! Clear ─► Idle ─► Load ─► (Setup) ─► Take ─► Work ─► Settle ─► Store ─► Address ─► Word0 ─► Word1
+//! Clear ─► Idle ─► Choose ─► Load ─► (Setup) ─► Take ─► Work ─► Settle ─► Store ─► Address ─► Word0 ─► Word1
 //! ```
 //!
 //! A queue has 14 words in a memory of its own, and a copy of its registers in
@@ -56,6 +56,7 @@ const _: () = {
 enum EngineState {
     Clear,
     Idle,
+    Choose,
     Load,
     Setup,
     Take,
@@ -191,6 +192,7 @@ pub struct Engine<const N: usize, const QB: usize, const A: usize> {
 
     loose: Signal<Local, Bits<N>>,
     asked: Signal<Local, Bits<N>>,
+    asked_then: DFF<Bits<N>>,
     some_start: Signal<Local, bool>,
     reads: Signal<Local, bool>,
     setting: Signal<Local, bool>,
@@ -227,6 +229,7 @@ impl<const N: usize, const QB: usize, const A: usize> Logic for Engine<N, QB, A>
         dff_setup!(
             self,
             clock,
+            asked_then,
             state,
             at,
             came,
@@ -284,13 +287,14 @@ impl<const N: usize, const QB: usize, const A: usize> Logic for Engine<N, QB, A>
         if self.some_start.val() {
             self.asked.next = self.starts.bits.val();
         }
-        self.requests.data.next = self.asked.val();
+        // (One step apart from the choice, for the sake of the clock.)
+        self.asked_then.d.next = self.asked.val();
+        self.requests.data.next = self.asked_then.q.val();
         if self.due.val() {
             self.todo.d.next = self.todo.q.val() | (self.dirty.val() & self.forced.val());
         }
-        self.idle.next = (self.state.q.val() == EngineState::Idle)
-            & !self.requests.found.val()
-            & !self.due.val();
+        self.idle.next =
+            (self.state.q.val() == EngineState::Idle) & !self.asked.val().any() & !self.due.val();
 
         // Words that come from the memories.
         self.place.next = self.here.q.val();
@@ -482,20 +486,23 @@ impl<const N: usize, const QB: usize, const A: usize> Logic for Engine<N, QB, A>
                 }
             }
             EngineState::Idle => {
+                self.starting.d.next = self.some_start.val();
+                if self.asked.val().any() {
+                    self.state.d.next = EngineState::Choose;
+                }
+            }
+            EngineState::Choose => {
                 self.at.d.next = 0.into();
                 self.here.d.next = self.requests.index.val();
-                self.starting.d.next = self.some_start.val();
-                if self.requests.found.val() {
-                    self.state.d.next = EngineState::Load;
-                    if self.some_start.val() {
-                        self.starts.clear.next = true;
-                    } else {
-                        self.todo.d.next = self.todo.q.val() & !self.requests.one_hot.val();
-                        if self.due.val() {
-                            self.todo.d.next = (self.todo.q.val()
-                                | (self.dirty.val() & self.forced.val()))
-                                & !self.requests.one_hot.val();
-                        }
+                self.state.d.next = EngineState::Load;
+                if self.starting.q.val() {
+                    self.starts.clear.next = true;
+                } else {
+                    self.todo.d.next = self.todo.q.val() & !self.requests.one_hot.val();
+                    if self.due.val() {
+                        self.todo.d.next = (self.todo.q.val()
+                            | (self.dirty.val() & self.forced.val()))
+                            & !self.requests.one_hot.val();
                     }
                 }
             }

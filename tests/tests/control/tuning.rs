@@ -86,6 +86,11 @@ fn a_byte_budget_holds_from_the_next_burst_on() {
         panic!("another reply");
     };
     assert!(budgets[0].active && budgets[0].limit_max == 1 && !budgets[1].active);
+    lab.run_for(MS);
+    let told = lab.stats().queues[0].byte_queue_limits.clone();
+    let told = told.expect("the model has budgets");
+    assert_eq!((told.limit, told.stall_cnt), (Some(1), Some(0)));
+    assert!(told.inflight <= Some(1 + SEGMENT), "{told:?}");
     let span = Nanos::from_millis(10);
     let flushes = span.0 / 32_000 + 1;
     let held = lab.departs_in(span);

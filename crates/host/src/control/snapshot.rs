@@ -9,10 +9,10 @@ use super::protocol::{
 };
 use crate::nic::{Nic, Pool};
 use std::collections::BTreeMap;
-use tsonic_driver::DriverError;
+use tsonic_driver::{DriverError, TxQueue};
 use tsonic_pci::PciFunction;
 use tsonic_tcp::{ChunkPool, ConnInfo, Engine, TxPort};
-use tsonic_types::{Nanos, QueueId, TenantId};
+use tsonic_types::{Nanos, QueueId, TenantId, Ticks};
 
 fn micros(t: Nanos) -> f64 {
     t.0 as f64 / 1e3
@@ -170,17 +170,22 @@ pub(super) fn budget<F: PciFunction>(
 ) -> Result<QueueBql, DriverError> {
     let set = nic.device().bql(q)?;
     let active = set.max != 0;
-    let now = nic.queue_state(q).bql.filter(|_| active);
+    let clock = nic.device().info().ticks;
+    let tx = nic.tx_queues().get(q.index());
+    let now = tx.and_then(TxQueue::bql_state).filter(|_| active);
     Ok(QueueBql {
         queue: q.0,
         active,
-        limit: now.map(|(limit, _)| limit.0),
-        inflight: now.map(|(_, inflight)| inflight.0),
+        limit: now.map(|b| b.limit.0),
+        inflight: now.map(|b| b.inflight.0),
         limit_min: set.min,
         limit_max: set.max,
         hold_time: set.hold.as_millis(),
         stall_thrs: set.stall.as_millis(),
-        stall_cnt: None,
-        stall_max: None,
+        stall_cnt: now.map(|b| b.stalls.into()),
+        stall_max: now.map(|b| {
+            let longest = Ticks(b.longest_stall.into());
+            clock.to_nanos(longest).as_millis()
+        }),
     })
 }

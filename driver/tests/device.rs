@@ -31,7 +31,7 @@ fn a_good_device_opens_and_tells_its_limits() {
         (4, 16, 16_000)
     );
     assert_eq!(info.ticks.hz(), 125_000_000);
-    assert_eq!((info.features.tso(), info.features.msix()), (1, 0));
+    assert_eq!((info.features.tso(), info.features.msix()), (1, 1));
     assert_eq!(fake.resets(), 1);
     drop(device);
     assert_eq!(fake.resets(), 2, "closing resets");

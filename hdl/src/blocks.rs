@@ -122,6 +122,26 @@ pub const BLOCKS: &[Entry] = &[
     ),
     block!("drain", crate::nic::Drain::default(), true),
     block!("recalled", crate::nic::Recalled::default(), true),
+    block!(
+        "flow_limit",
+        crate::flow_limit::FlowLimit::<6, 7>::default(),
+        true
+    ),
+    block!(
+        "interrupt_4",
+        crate::interrupt::Interrupt::<4>::default(),
+        false
+    ),
+    block!(
+        "interrupt_8",
+        crate::interrupt::Interrupt::<8>::default(),
+        true
+    ),
+    block!(
+        "interrupt_32",
+        crate::interrupt::Interrupt::<32>::default(),
+        true
+    ),
     block!("nic_4", crate::nic::Nic4::new(0), false),
     block!("nic_32", crate::nic::Nic32::new(0), false),
 ];
@@ -133,11 +153,13 @@ pub const NIC_8: &[&str] = &[
     "fetch_8",
     "drain",
     "recalled",
+    "flow_limit",
     "schedule_8",
     "budget_8",
     "payload",
     "segment",
     "complete_8",
+    "interrupt_8",
     "receive_8",
     "memory",
 ];

@@ -12,6 +12,8 @@ pub mod builds;
 pub mod complete;
 pub mod csr;
 pub mod fetch;
+pub mod flow_limit;
+pub mod interrupt;
 pub mod lint;
 pub mod memory;
 pub mod nic;

@@ -10,6 +10,9 @@
 //! stands in a register, or else synthesis repeats it for every bit of the data.
 //! A client whose `valid` is up keeps it up until it is served.
 //!
+//! Interrupts: a request to interrupt goes out behind every beat that was taken before
+//! it. While it stands no write begins; the one that has begun ends first.
+//!
 //! Requests and beats pass through a register (skid buffer) each way, so the
 //! port's paths begin and end in registers.
 
@@ -100,6 +103,14 @@ pub struct Memory {
     pub wr_strb: Signal<Out, Bits<8>>,
     /// Last beat of the request.
     pub wr_last: Signal<Out, bool>,
+    /// An interrupt is asked for.
+    pub interrupt_valid: Signal<In, bool>,
+    /// It is on its way.
+    pub interrupt_ready: Signal<Out, bool>,
+    /// Port: an interrupt, behind all beats.
+    pub irq_valid: Signal<Out, bool>,
+    /// Taken.
+    pub irq_ready: Signal<In, bool>,
     /// No request is under way.
     pub idle: Signal<Out, bool>,
 
@@ -140,6 +151,7 @@ pub struct Memory {
     word_there: Signal<Local, Bit>,
     last_word: Signal<Local, Bit>,
     last_beat: Signal<Local, Bit>,
+    behind: Signal<Local, Bit>,
 }
 
 impl Logic for Memory {
@@ -252,8 +264,10 @@ impl Logic for Memory {
         self.beats.in_data.next = self.chosen_beat.out.val();
         self.last_beat.next = self.chosen_beat.out.val().get_bit(136);
         if !self.writing.q.val() {
-            self.writing.d.next = self.writer.found.val();
-            self.last_writer.d.next = self.writer.index.val();
+            if !self.interrupt_valid.val() {
+                self.writing.d.next = self.writer.found.val();
+                self.last_writer.d.next = self.writer.index.val();
+            }
         } else if self.chosen_offer.out.val().any()
             & self.beats.in_ready.val()
             & self.last_beat.val()
@@ -267,6 +281,11 @@ impl Logic for Memory {
         self.wr_strb.next = self.beat_fields.o2.val();
         self.wr_last.next = self.beat_fields.o3.val().any();
         self.beats.out_ready.next = self.wr_ready.val();
+
+        // Interrupts.
+        self.behind.next = !self.writing.q.val() & !self.beats.out_valid.val();
+        self.irq_valid.next = self.interrupt_valid.val() & self.behind.val();
+        self.interrupt_ready.next = self.irq_ready.val() & self.behind.val();
 
         self.idle.next = !self.reading.q.val()
             & !self.writing.q.val()

@@ -12,7 +12,7 @@
 //!  │     └──────────────────────► complete ◄──────────────────┴──────────┘
 //!  │                                 │
 //!  └──── memory ◄────────────────────┴──── receive ◄── MAC
-//!          │
+//!          │                  interrupt requests of `Interrupt` go the same way
 //!       memory port
 //! ```
 //!
@@ -30,7 +30,7 @@
 //!
 //! *Budgets* are charged at a grant and credited by `complete` ([`crate::budget`]).
 //!
-//! Not built here: congestion marks, interrupts.
+//! *Interrupts* ([`crate::interrupt`]) go out behind the writes that they announce.
 
 mod drain;
 mod recalled;
@@ -42,6 +42,8 @@ use crate::budget::Budget;
 use crate::complete::Complete;
 use crate::csr::{Build, Csr};
 use crate::fetch::Fetch;
+use crate::flow_limit::FlowLimit;
+use crate::interrupt::Interrupt;
 use crate::memory::Memory;
 use crate::payload::Payload;
 use crate::prelude::*;
@@ -135,6 +137,12 @@ pub struct Nic<
     pub wr_strb: Signal<Out, Bits<8>>,
     /// Last of its request.
     pub wr_last: Signal<Out, bool>,
+    /// An interrupt, behind all beats before it.
+    pub irq_valid: Signal<Out, bool>,
+    /// Taken.
+    pub irq_ready: Signal<In, bool>,
+    /// Its vector: that of a queue pair, or the one behind them for events.
+    pub irq_vector: Signal<Out, Bits<9>>,
 
     /// MAC transmit: a beat of a frame.
     pub tx_valid: Signal<Out, bool>,
@@ -165,6 +173,8 @@ pub struct Nic<
     payload: Payload,
     segment: Segmenter<RING, RING_POINTER>,
     complete: Complete<Q>,
+    flow_limit: FlowLimit<SB, LB>,
+    interrupt: Interrupt<Q>,
     receive: Receive<Q, RA, RC>,
     budget: Budget<N, QB, CA>,
     memory: Memory,
@@ -176,6 +186,10 @@ pub struct Nic<
     key_difference: Signal<Local, Bits<34>>,
     resetting: Signal<Local, bool>,
     quiet: Signal<Local, bool>,
+    some_event: Signal<Local, bool>,
+    scheduled: Signal<Local, Bits<34>>,
+    moderated: Signal<Local, Bits<34>>,
+    apart: Signal<Local, Bits<34>>,
 }
 
 impl<
@@ -235,6 +249,9 @@ impl<
             wr_data: Default::default(),
             wr_strb: Default::default(),
             wr_last: Default::default(),
+            irq_valid: Default::default(),
+            irq_ready: Default::default(),
+            irq_vector: Default::default(),
             tx_valid: Default::default(),
             tx_ready: Default::default(),
             tx_data: Default::default(),
@@ -253,6 +270,8 @@ impl<
             payload: Default::default(),
             segment: Segmenter::new(MAX_SEGMENT_DEFAULT as u16),
             complete: Default::default(),
+            flow_limit: Default::default(),
+            interrupt: Default::default(),
             receive: Default::default(),
             budget: Default::default(),
             memory: Default::default(),
@@ -263,6 +282,10 @@ impl<
             key_difference: Default::default(),
             resetting: Default::default(),
             quiet: Default::default(),
+            some_event: Default::default(),
+            scheduled: Default::default(),
+            moderated: Default::default(),
+            apart: Default::default(),
         }
     }
 }
@@ -288,7 +311,7 @@ impl<
     fn update(&mut self) {
         clock!(
             self, clock, csr, fetch, drain, recalled, schedule, payload, segment, complete,
-            receive, budget, memory
+            flow_limit, interrupt, receive, budget, memory
         );
 
         // Register bus, clock, configuration.
@@ -303,7 +326,9 @@ impl<
         self.schedule.ticks.next = self.csr.ticks.val();
         self.complete.ticks.next = self.csr.ticks.val();
         self.receive.ticks.next = self.csr.ticks.val();
+        self.interrupt.ticks.next = self.csr.ticks.val();
         self.schedule.lateness_debt.next = self.csr.lateness_debt.val();
+        self.schedule.cn_target.next = self.csr.cn_target.val();
         self.resetting.next = self.csr.resetting.val();
         // In a reset fetch goes on, to drop the doorbells of queues that are off by then.
         self.fetch.enable.next = self.csr.enable.val() | self.resetting.val();
@@ -325,6 +350,10 @@ impl<
         self.receive.cfg_queue.next = self.csr.cfg_queue.val();
         self.receive.cfg_offset.next = self.csr.cfg_offset.val();
         self.receive.cfg_value.next = self.csr.cfg_value.val();
+        self.interrupt.cfg_valid.next = self.csr.cfg_valid.val();
+        self.interrupt.cfg_queue.next = self.csr.cfg_queue.val();
+        self.interrupt.cfg_offset.next = self.csr.cfg_offset.val();
+        self.interrupt.cfg_value.next = self.csr.cfg_value.val();
         self.fetch.bell_valid.next = self.csr.tx_bell.val();
         self.fetch.bell_queue.next = self.csr.bell_queue.val();
         self.fetch.bell_tail.next = self.csr.cfg_value.val();
@@ -366,9 +395,24 @@ impl<
         self.fetch.release_has_ctx.next = self.complete.release_has_ctx.val();
         self.fetch.release_ctx.next = self.complete.release_ctx.val();
         self.drain.resetting.next = self.resetting.val();
-        self.drain.enqueue_valid.next = self.fetch.enqueue_valid.val();
+        // A burst joins its flow's limit and the scheduler in one cycle.
+        self.flow_limit.resetting.next = self.resetting.val();
+        self.flow_limit.join_valid.next =
+            self.fetch.enqueue_valid.val() & self.drain.enqueue_ready.val();
+        self.flow_limit.join_ctx.next = self.fetch.enqueue.val().ctx;
+        self.flow_limit.join_slot.next = self.fetch.enqueue.val().flow_slot;
+        self.flow_limit.join_bytes.next = self.fetch.enqueue.val().payload_len;
+        self.flow_limit.join_limit.next = self.fetch.enqueue.val().flow_limit;
+        self.flow_limit.leave_valid.next = self.complete.leave_valid.val();
+        self.flow_limit.leave_slot.next = self.complete.leave_slot.val();
+        self.flow_limit.leave_bytes.next = self.complete.leave_bytes.val();
+        self.complete.leave_ready.next = self.flow_limit.leave_ready.val();
+        self.complete.leave_wakes.next = self.flow_limit.leave_wakes.val();
+        self.drain.enqueue_valid.next =
+            self.fetch.enqueue_valid.val() & self.flow_limit.join_ready.val();
         self.drain.enqueue_ctx.next = self.fetch.enqueue.val().ctx;
-        self.fetch.enqueue_ready.next = self.drain.enqueue_ready.val();
+        self.fetch.enqueue_ready.next =
+            self.drain.enqueue_ready.val() & self.flow_limit.join_ready.val();
         self.schedule.enqueue_valid.next = self.drain.schedule_valid.val();
         self.drain.schedule_ready.next = self.schedule.enqueue_ready.val();
         self.schedule.enqueue_ctx.next = self.fetch.enqueue.val().ctx;
@@ -453,9 +497,32 @@ impl<
         self.recalled.verdict.next = self.payload.verdict.val();
         self.complete.verdict.next = self.recalled.told.val();
         self.payload.verdict_ready.next = self.complete.verdict_ready.val();
-        self.complete.mark_valid.next = false;
-        self.complete.mark.next.ctx = 0.into();
-        self.complete.mark.next.bits = 0.into();
+        // Marks: CN of the scheduler, throttle behind it.
+        self.complete.mark_valid.next =
+            self.schedule.mark_valid.val() | self.flow_limit.mark_valid.val();
+        self.flow_limit.mark_ready.next = !self.schedule.mark_valid.val();
+        if self.schedule.mark_valid.val() {
+            self.complete.mark.next.ctx = self.schedule.mark_ctx.val();
+            self.complete.mark.next.bits = 1.into();
+        } else {
+            self.complete.mark.next.ctx = self.flow_limit.mark_ctx.val();
+            self.complete.mark.next.bits = 2.into();
+        }
+
+        // Interrupts.
+        self.interrupt.resetting.next = self.resetting.val();
+        self.interrupt.tx_written.next = self.complete.posted.val();
+        self.interrupt.tx_queue.next = self.complete.written_queue.val();
+        self.interrupt.tx_urgent.next = self.complete.written_urgent.val();
+        self.interrupt.rx_written.next = self.receive.written.val();
+        self.interrupt.rx_queue.next = self.receive.written_queue.val();
+        self.interrupt.rx_urgent.next = self.receive.written_error.val();
+        self.interrupt.happened.next = self.csr.event_fires.val();
+        self.memory.interrupt_valid.next = self.interrupt.irq_valid.val();
+        self.interrupt.irq_ready.next = self.memory.interrupt_ready.val();
+        self.irq_valid.next = self.memory.irq_valid.val();
+        self.memory.irq_ready.next = self.irq_ready.val();
+        self.irq_vector.next = self.interrupt.irq_vector.val();
 
         // Receive.
         self.receive.resetting.next = self.resetting.val();
@@ -552,6 +619,11 @@ impl<
         self.csr.rx_no_buffer.next = self.receive.count_no_buffer.val();
         self.csr.rx_error.next = self.receive.count_error.val();
         self.csr.rx_csum_error.next = self.receive.count_csum_error.val();
+        self.csr.bql_stall.next = self.budget.stalled.val();
+        self.csr.address_fault.next = self.rd_valid.val()
+            & self.memory.rd_ready.val()
+            & self.rd_last.val()
+            & self.rd_err.val();
 
         // Idleness. The scheduler may hold bursts while the clock is put forward, not
         // at the end of a reset nor for the status register.
@@ -561,20 +633,31 @@ impl<
             & self.payload.idle.val()
             & self.segment.idle.val()
             & self.complete.idle.val()
+            & self.flow_limit.idle.val()
+            & self.interrupt.idle.val()
             & self.receive.idle.val()
             & self.budget.idle.val()
             & self.memory.idle.val();
         self.csr.device_idle.next =
             self.quiet.val() & self.fetch.empty.val() & self.drain.empty.val();
         self.idle.next = self.quiet.val() & self.csr.idle.val() & !self.resetting.val();
-        self.next_event_valid.next =
-            self.schedule.next_event_valid.val() | self.budget.next_event_valid.val();
-        self.next_event.next = self.schedule.next_event.val();
+        self.scheduled.next = self.schedule.next_event.val();
         self.key_difference.next = self.budget.next_event.val() - self.schedule.next_event.val();
         if self.budget.next_event_valid.val()
             & (!self.schedule.next_event_valid.val() | self.key_difference.val().get_bit(33))
         {
-            self.next_event.next = self.budget.next_event.val();
+            self.scheduled.next = self.budget.next_event.val();
+        }
+        self.some_event.next =
+            self.schedule.next_event_valid.val() | self.budget.next_event_valid.val();
+        self.next_event_valid.next = self.some_event.val() | self.interrupt.next_event_valid.val();
+        self.moderated.next = self.interrupt.next_event.val();
+        self.apart.next = self.moderated.val() - self.scheduled.val();
+        self.next_event.next = self.scheduled.val();
+        if self.interrupt.next_event_valid.val()
+            & (!self.some_event.val() | self.apart.val().get_bit(33))
+        {
+            self.next_event.next = self.moderated.val();
         }
     }
 }

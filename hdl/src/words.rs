@@ -31,6 +31,7 @@ unpack_word! {
         payload_len: 18 = tx_burst::PAYLOAD_LEN,
         flow_slot: 16 = tx_burst::FLOW_SLOT,
         cookie: 16 = tx_burst::COOKIE,
+        flow_limit: 14 = tx_burst::FLOW_LIMIT,
     }
 }
 

@@ -86,6 +86,7 @@ fn complete() {
                 flow_slot: bits_of(rng),
                 cookie: bits_of(rng),
                 timestamp: bits_of(rng),
+                payload_len: bits_of(rng),
             };
             b.refusal_valid.next = rng.random_bool(0.05);
             b.refusal.next = Refusal {
@@ -109,6 +110,8 @@ fn complete() {
             };
             b.mark_valid.next = false;
             b.wr_ready.next = rng.random_bool(0.8);
+            b.leave_ready.next = rng.random_bool(0.4);
+            b.leave_wakes.next = rng.random_bool(0.5);
         },
     );
 }

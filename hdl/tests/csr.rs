@@ -253,6 +253,71 @@ fn the_clock_counts_and_is_read_whole() {
 }
 
 #[test]
+fn a_doorbell_page_has_both_halves_of_the_clock() {
+    let mut bus = Bus::new();
+    bus.set("ticks_load_valid", 1);
+    bus.set("ticks_load_value", 0x7_ffff_fffe);
+    bus.cycle();
+    bus.set("ticks_load_valid", 0);
+    // Each is the half at its own tick.
+    let low = bus.read(doorbell_offset(4, doorbell::CLOCK_LO));
+    let high = bus.read(doorbell_offset(0, doorbell::CLOCK_HI));
+    assert_eq!((low, high), (0xffff_ffff, 0x8));
+    assert_eq!(bus.read(doorbell_offset(5, doorbell::CLOCK_HI)), 0);
+    assert_eq!(bus.read(doorbell_offset(0, doorbell::TX_TAIL)), 0);
+}
+
+#[test]
+fn events_stand_until_they_are_cleared_and_are_told_once() {
+    let mut bus = Bus::new();
+    let (status, mask) = (global::EVENT_STATUS.offset, global::EVENT_MASK.offset);
+    // One cycle with an event (and a write at the same time); whether it was told.
+    let during = |bus: &mut Bus, pin: Option<&str>, write: Option<(usize, u32)>| {
+        if let Some((offset, value)) = write {
+            bus.write(offset, value);
+        }
+        // A write takes effect in the cycle after it.
+        pin.iter().for_each(|pin| bus.set(pin, 1));
+        bus.cycle();
+        pin.iter().for_each(|pin| bus.set(pin, 0));
+        let mut told = bus.get("event_fires");
+        for _ in 0..3 {
+            bus.cycle();
+            told += bus.get("event_fires");
+        }
+        told
+    };
+    let pins = ["tx_bell_refused", "bql_stall", "address_fault"];
+    for (bit, pin) in pins.into_iter().enumerate() {
+        assert_eq!(during(&mut bus, Some(pin), None), 0, "masked");
+        assert_eq!(bus.read(status), 1 << bit);
+        assert_eq!(
+            during(&mut bus, None, Some((mask, 1 << bit))),
+            1,
+            "unmasked"
+        );
+        assert_eq!(during(&mut bus, Some(pin), None), 0, "stands");
+        assert_eq!(during(&mut bus, None, Some((mask, 7))), 0);
+        // Cleared while it occurs: it comes behind.
+        assert_eq!(during(&mut bus, Some(pin), Some((status, 1 << bit))), 1);
+        assert_eq!(bus.read(status), 1 << bit);
+        assert_eq!(during(&mut bus, None, Some((status, 1 << bit))), 0);
+        assert_eq!((bus.read(status), bus.read(mask)), (0, 7));
+        assert_eq!(during(&mut bus, Some(pin), None), 1);
+        bus.write(mask, 0);
+        bus.write(status, u32::MAX);
+        assert_eq!((bus.read(status), bus.read(mask)), (0, 0));
+    }
+    // All at once are one.
+    bus.write(mask, u32::MAX);
+    for pin in ["rx_bell_refused", "bql_stall", "address_fault"] {
+        bus.set(pin, 1);
+    }
+    assert_eq!(during(&mut bus, None, None), 1);
+    assert_eq!((bus.read(status), bus.read(mask)), (7, 7));
+}
+
+#[test]
 fn counters_count() {
     let mut bus = Bus::new();
     for (event, amount, register, expect) in [
@@ -394,6 +459,8 @@ fn the_block_is_its_verilog() {
             b.rx_no_buffer.next = rng.random_bool(0.3);
             b.rx_error.next = rng.random_bool(0.3);
             b.rx_csum_error.next = rng.random_bool(0.3);
+            b.bql_stall.next = rng.random_bool(0.1);
+            b.address_fault.next = rng.random_bool(0.1);
         },
     );
 }

@@ -187,6 +187,7 @@ fn lists() {
                 second: rng.random_bool(0.3),
                 frag1_addr: bits_of(rng),
                 rest: rng.random_range(0..400).into(),
+                flow_limit: bits_of(rng),
             };
             b.rd_valid.next = rng.random_bool(0.4);
             b.rd_data.next = rng.random_range(0..200).into();

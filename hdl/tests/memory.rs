@@ -44,6 +44,8 @@ fn clients_share_the_port() {
     let mut readers: [Reader; READERS] = Default::default();
     let mut writers: [Writer; WRITERS] = Default::default();
     let mut current: Option<usize> = None;
+    // Beats taken and not out yet, and an interrupt that stands since a cycle.
+    let (mut inside, mut asked, mut interrupts) = (0u64, None, 0u64);
     for cycle in 0..200_000u64 {
         let busy = cycle < 190_000;
         for (n, r) in readers.iter_mut().enumerate() {
@@ -91,7 +93,24 @@ fn clients_share_the_port() {
         rtl.set("rd_err", u64::from(b.err));
         rtl.set("rd_req_ready", u64::from(rng.random_bool(0.7)));
         rtl.set("wr_ready", u64::from(rng.random_bool(0.7)));
+        if busy && asked.is_none() && rng.random_bool(0.02) {
+            asked = Some(cycle);
+        }
+        rtl.set("interrupt_valid", u64::from(asked.is_some()));
+        rtl.set("irq_ready", u64::from(rng.random_bool(0.7)));
         rtl.settle();
+        // Behind all that was taken, and never long behind it.
+        if rtl.high("irq_valid") {
+            assert_eq!((asked.is_some(), inside), (true, 0));
+            assert!(!rtl.high("wr_valid"));
+        }
+        let told = rtl.high("irq_valid") && rtl.driven("irq_ready") == 1;
+        assert_eq!(told, rtl.high("interrupt_ready") && asked.is_some());
+        if let (Some(since), true) = (asked, told) {
+            assert!(cycle - since < 600, "{} cycles", cycle - since);
+            asked = None;
+            interrupts += 1;
+        }
         if let (Some(beat), true) = (beat, rtl.high("rd_ready")) {
             port.taken(beat);
         }
@@ -132,6 +151,7 @@ fn clients_share_the_port() {
             {
                 w.beats.pop_front();
                 w.shown = false;
+                inside += 1;
             }
         }
         if rtl.high("wr_valid") && rtl.driven("wr_ready") == 1 {
@@ -147,10 +167,12 @@ fn clients_share_the_port() {
             });
             assert_eq!(writers[n].want.pop_front(), Some(beat));
             current = (!beat.3).then_some(n);
+            inside -= 1;
         }
         rtl.edge();
     }
     assert!(rtl.high("idle"));
+    assert!(interrupts > 1_000, "{interrupts} interrupts");
     assert!(
         readers
             .iter()

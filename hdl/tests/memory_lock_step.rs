@@ -47,6 +47,8 @@ fn memory() {
             b.rd_last.next = rng.random_bool(0.4);
             b.rd_err.next = rng.random_bool(0.1);
             b.wr_ready.next = rng.random_bool(0.6);
+            b.interrupt_valid.next = rng.random_bool(0.1);
+            b.irq_ready.next = rng.random_bool(0.6);
         },
     );
 }

@@ -134,7 +134,11 @@ fn due_lists() {
     let mut offers: [Option<(u64, u64)>; 4] = [None; 4];
     let mut pair = LockStep::new(DueLists::<4, 2, 5>::default(), |b| &mut b.clock);
     let mut rng = Pcg64Mcg::seed_from_u64(5);
-    for _ in 0..20_000 {
+    let mut since = [0u64; 32];
+    let mut answers = 0;
+    for cycle in 0..20_000u64 {
+        let ask = rng.random_range(0..4usize);
+        let asked = held[ask].front().map(|list| since[*list as usize]);
         let queue = rng.random_range(0..4usize);
         let take = rng.random_bool(0.4) && !held[queue].is_empty();
         for port in 0..4 {
@@ -163,13 +167,21 @@ fn due_lists() {
             b.valid3.next = offers[3].is_some();
             b.list3.next = offer(3).0.into();
             b.queue3.next = offer(3).1.into();
+            b.now.next = cycle.into();
+            b.ask_queue.next = (ask as u64).into();
         });
+        assert_eq!(pair.block.asked_holds.val(), asked.is_some());
+        if let Some(since) = asked {
+            assert_eq!(pair.block.asked_since.val(), since);
+            answers += 1;
+        }
         if take {
             held[queue].pop_front();
         } else if let Some(port) = (0..4).find(|&n| offers[n].is_some())
             && let Some((list, queue)) = offers[port].take()
         {
             held[queue as usize].push_back(list);
+            since[list as usize] = cycle;
         }
         let waiting = pair.block.waiting.val();
         for (n, list) in held.iter().enumerate() {
@@ -177,6 +189,7 @@ fn due_lists() {
         }
     }
     assert!(held.iter().any(|list| !list.is_empty()));
+    assert!(answers > 5_000, "{answers} answers");
 }
 
 #[test]
@@ -222,11 +235,12 @@ fn whole() {
     let mut ticks = 5u64;
     let mut rng = Pcg64Mcg::seed_from_u64(6);
     let mut pair = LockStep::new(Schedule4::default(), |b| &mut b.clock);
-    let (mut grants, mut config) = (0, 0);
+    let (mut grants, mut config, mut marks) = (0, 0, 0);
     while pair.cycle < 20_000 {
         let b = &mut pair.block;
         b.ticks.next = ticks.into();
         b.lateness_debt.next = 1_000u64.into();
+        b.cn_target.next = 100u64.into();
         b.reset.next = pair.cycle == 12_000;
         b.budget_ok.next = if rng.random_bool(0.9) {
             15u64.into()
@@ -270,6 +284,7 @@ fn whole() {
         let accepted = offered.is_some() && b.enqueue_ready.val();
         pair.step(|_| ());
         grants += u64::from(taken);
+        marks += u64::from(pair.block.mark_valid.val());
         free.extend(ended);
         if accepted {
             offered = None;
@@ -281,4 +296,5 @@ fn whole() {
         ticks += 1;
     }
     assert!(grants > 500, "{grants} grants");
+    assert!(marks > 10, "{marks} marks");
 }

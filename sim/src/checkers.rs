@@ -172,17 +172,18 @@ impl FlowMarks {
                     | u8::from(held && within && wake)
                     | u8::from(held && !within && !wake) << 1;
             }
-            let Some((payload, limit)) = self.bursts.get(joined) else {
+            let Some(((payload, limit), throttle)) =
+                self.bursts.get(joined).zip(throttles.get(joined))
+            else {
                 break;
             };
             joined_bytes += payload;
             let mut bytes = joined_bytes;
-            for completed in 0..=joined {
+            for (completed, state) in row.iter_mut().enumerate().take(joined + 1) {
                 let above = *limit != 0 && bytes > *limit;
-                let (free, held) = (row[completed] & 1 != 0, row[completed] & 2 != 0);
-                let throttle = throttles[joined];
-                row[completed] = u8::from(free && !above && !throttle)
-                    | u8::from((free && above && throttle) || (held && !throttle)) << 1;
+                let (free, held) = (*state & 1 != 0, *state & 2 != 0);
+                *state = u8::from(free && !above && !*throttle)
+                    | u8::from((free && above && *throttle) || (held && !*throttle)) << 1;
                 match self.done.get(completed) {
                     Some((number, ..)) if *number < joined => bytes -= self.bursts[*number].0,
                     // Nothing more can have completed by now.

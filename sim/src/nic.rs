@@ -49,8 +49,7 @@ pub trait MemoryPort {
     fn write(&mut self, now: Ticks, iova: u64, data: &[u8]);
 
     /// Posts an interrupt behind the writes before it: the driver that waits is
-    /// woken once it lands. A NIC without interrupts of its own calls this after
-    /// each completion that it writes.
+    /// woken once it lands.
     fn interrupt(&mut self, now: Ticks, vector: u16);
 }
 

@@ -195,3 +195,44 @@ fn a_closed_budget_blocks_no_other_queue() {
 fn stalls_are_counted() {
     suite::budget::stalls(nic());
 }
+
+#[test]
+fn completions_are_told_as_moderation_says() {
+    suite::interrupts::at_once(nic());
+    suite::interrupts::count_and_time(nic());
+    suite::interrupts::flags(nic());
+}
+
+#[test]
+fn no_interrupt_overtakes_its_completion() {
+    suite::interrupts::order(nic(), 150);
+}
+
+#[test]
+fn events_are_told_once() {
+    suite::interrupts::events(nic());
+}
+
+#[test]
+fn doorbell_pages_have_the_clock() {
+    suite::interrupts::clock(nic());
+}
+
+#[test]
+fn congestion_is_marked_to_the_tick() {
+    suite::marks::congestion(nic);
+    suite::marks::no_congestion(nic());
+}
+
+#[test]
+fn byte_limits_mark_each_crossing_once() {
+    suite::marks::determined(nic());
+    suite::marks::wake_interrupts(nic());
+    suite::marks::random(nic, 2_000);
+}
+
+#[test]
+fn thirty_two_queues_have_thirty_three_vectors() {
+    let nic = rtl::build(32).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(suite::interrupts::vectors(nic), 33);
+}

@@ -5,7 +5,7 @@
 //! fetch ──accept──►┐                      ┌─────────► abort (schedule)
 //! payload ─verdict─► Accounts ──done────► Writer ──► memory write (32 bytes)
 //! segment ─departed┘   └─first, latest──►│   └─────► release (fetch), counters
-//! fetch ──refusal, head──────────────────┘
+//! fetch ──refusal, head──────────────────┘  ▲ flow limits: does the flow wake?
 //! ```
 //!
 //! A burst is done when all its granted segments have departed or were given up;
@@ -120,7 +120,20 @@ pub struct Complete<const Q: usize> {
     /// The context.
     pub release_ctx: Signal<Out, Bits<8>>,
 
-    /// A completion was written.
+    /// A burst leaves its flow: see [`Writer`], here and below.
+    pub leave_valid: Signal<Out, bool>,
+    /// It has left.
+    pub leave_ready: Signal<In, bool>,
+    /// Row of the flow table.
+    pub leave_slot: Signal<Out, Bits<16>>,
+    /// Payload bytes.
+    pub leave_bytes: Signal<Out, Bits<18>>,
+    /// The flow is within its limit again.
+    pub leave_wakes: Signal<In, bool>,
+
+    /// A completion's last beat was taken for memory.
+    pub posted: Signal<Out, bool>,
+    /// A completion was written, or accounted for.
     pub written: Signal<Out, bool>,
     /// The queue.
     pub written_queue: Signal<Out, Bits<8>>,
@@ -193,6 +206,12 @@ impl<const Q: usize> Logic for Complete<Q> {
         self.release_queue.next = self.writer.release_queue.val();
         self.release_has_ctx.next = self.writer.release_has_ctx.val();
         self.release_ctx.next = self.writer.release_ctx.val();
+        self.leave_valid.next = self.writer.leave_valid.val();
+        self.writer.leave_ready.next = self.leave_ready.val();
+        self.leave_slot.next = self.writer.leave_slot.val();
+        self.leave_bytes.next = self.writer.leave_bytes.val();
+        self.writer.leave_wakes.next = self.leave_wakes.val();
+        self.posted.next = self.writer.posted.val();
         self.written.next = self.writer.written.val();
         self.written_queue.next = self.writer.written_queue.val();
         self.written_urgent.next = self.writer.written_urgent.val();

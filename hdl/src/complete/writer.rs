@@ -100,7 +100,20 @@ pub struct Writer<const Q: usize> {
     /// The context.
     pub release_ctx: Signal<Out, Bits<8>>,
 
-    /// A completion was written.
+    /// A burst leaves its flow: asks for the mark of that.
+    pub leave_valid: Signal<Out, bool>,
+    /// It has left.
+    pub leave_ready: Signal<In, bool>,
+    /// Row of the flow table.
+    pub leave_slot: Signal<Out, Bits<16>>,
+    /// Payload bytes.
+    pub leave_bytes: Signal<Out, Bits<18>>,
+    /// The flow is within its limit again.
+    pub leave_wakes: Signal<In, bool>,
+
+    /// A completion's last beat was taken for memory.
+    pub posted: Signal<Out, bool>,
+    /// A completion was written, or accounted for.
     pub written: Signal<Out, bool>,
     /// The queue.
     pub written_queue: Signal<Out, Bits<8>>,
@@ -150,6 +163,8 @@ pub struct Writer<const Q: usize> {
     frames: DFF<Bits<18>>,
     first: DFF<Bits<64>>,
     latest: DFF<Bits<64>>,
+    payload: DFF<Bits<18>>,
+    asks: DFF<Bit>,
     ctx: DFF<Bits<8>>,
     has_ctx: DFF<Bit>,
     reserved: DFF<Bit>,
@@ -175,6 +190,7 @@ pub struct Writer<const Q: usize> {
     reg_size: Fixed<7, { queue::TX_RING_SIZE.offset as u64 }>,
     reg_control: Fixed<7, { queue::TX_CONTROL.offset as u64 }>,
     ones: Fixed<13, 0x1FFF>,
+    mark_wake: Fixed<3, 4>,
     log2_min: Fixed<4, { RING_LOG2_MIN as u64 }>,
     log2_max: Fixed<4, { RING_LOG2_MAX as u64 + 1 }>,
 }
@@ -186,8 +202,8 @@ impl<const Q: usize> Logic for Writer<Q> {
     fn update(&mut self) {
         dff_setup!(
             self, clock, cfg, cfg_q, cfg_o, cfg_v, state, queue, flow_slot, cookie, timestamp,
-            status, marks, wire_bytes, frames, first, latest, ctx, has_ctx, reserved, head, base,
-            mask, index, turned, slot
+            status, marks, wire_bytes, frames, first, latest, payload, asks, ctx, has_ctx,
+            reserved, head, base, mask, index, turned, slot
         );
         clock!(
             self,
@@ -326,6 +342,7 @@ impl<const Q: usize> Logic for Writer<Q> {
 
         self.sending.next = false;
         self.finish.next = false;
+        self.posted.next = false;
         self.address.i0.next = 0.into();
         self.address.i1.next = self.slot.q.val();
         self.wr_addr.next = self.address.out.val();
@@ -369,6 +386,8 @@ impl<const Q: usize> Logic for Writer<Q> {
                 self.flow_slot.d.next = self.identities.read_data.val().flow_slot;
                 self.cookie.d.next = self.identities.read_data.val().cookie;
                 self.timestamp.d.next = self.identities.read_data.val().timestamp.any();
+                self.payload.d.next = self.identities.read_data.val().payload_len;
+                self.asks.d.next = true;
                 // Nothing departed: the stamps are those of another burst.
                 self.first.d.next = 0.into();
                 if self.frames.q.val().any() {
@@ -401,11 +420,13 @@ impl<const Q: usize> Logic for Writer<Q> {
             }
             WriterState::Address => {
                 self.slot.d.next = self.base.q.val().get_bits::<59>(5) + self.index_wide.val();
-                self.places.write_enable.next = true;
-                if self.mute.val() | !self.mask.q.val().any() {
-                    self.finish.next = true;
-                } else {
-                    self.state.d.next = WriterState::Word0;
+                if !self.asks.q.val() {
+                    self.places.write_enable.next = true;
+                    if self.mute.val() | !self.mask.q.val().any() {
+                        self.finish.next = true;
+                    } else {
+                        self.state.d.next = WriterState::Word0;
+                    }
                 }
             }
             WriterState::Word0 => {
@@ -436,10 +457,21 @@ impl<const Q: usize> Logic for Writer<Q> {
                 self.wr_data.next = self.done_word.out.val();
                 self.wr_last.next = true;
                 self.finish.next = self.wr_ready.val();
+                self.posted.next = self.wr_ready.val();
             }
         }
         if self.finish.val() {
             self.state.d.next = WriterState::Idle;
+        }
+        // Asked from Queue on, answered by the end of Address.
+        self.leave_valid.next = self.asks.q.val();
+        self.leave_slot.next = self.flow_slot.q.val();
+        self.leave_bytes.next = self.payload.q.val();
+        if self.asks.q.val() & self.leave_ready.val() {
+            self.asks.d.next = false;
+            if self.leave_wakes.val() {
+                self.marks.d.next = self.marks.q.val() | self.mark_wake.val();
+            }
         }
         self.wr_valid.next = self.sending.val();
         self.release_valid.next = self.finish.val() & self.reserved.q.val();
@@ -448,7 +480,8 @@ impl<const Q: usize> Logic for Writer<Q> {
         self.release_ctx.next = self.ctx.q.val();
         self.written.next = self.finish.val();
         self.written_queue.next = self.queue.q.val();
-        self.written_urgent.next = self.timestamp.q.val() | self.marks.q.val().get_bit(2);
+        self.written_urgent.next =
+            self.timestamp.q.val() | self.marks.q.val().get_bit(2) | self.status.q.val().any();
         self.written_burst.next = self.reserved.q.val();
         self.written_error.next = self.status.q.val().any();
         self.idle.next = (self.state.q.val() == WriterState::Idle) & self.dones.empty.val();

@@ -51,6 +51,10 @@ pub struct Decode {
     pub rx_bell: Signal<Out, bool>,
     /// Queue of the doorbell.
     pub bell_queue: Signal<Out, Bits<8>>,
+    /// The access is to the low half of a doorbell page's clock ...
+    pub clock_lo: Signal<Out, bool>,
+    /// ... or to its high half.
+    pub clock_hi: Signal<Out, bool>,
     /// A word of the RSS key is written.
     pub key_write: Signal<Out, bool>,
     /// Number of the word.
@@ -82,6 +86,9 @@ pub struct Decode {
     table_first: Fixed<8, { (global::RSS_TABLE.offset / 4) as u64 }>,
     tx_tail: Fixed<12, { doorbell::TX_TAIL.offset as u64 }>,
     rx_tail: Fixed<12, { doorbell::RX_TAIL.offset as u64 }>,
+    o_clock_lo: Fixed<12, { doorbell::CLOCK_LO.offset as u64 }>,
+    o_clock_hi: Fixed<12, { doorbell::CLOCK_HI.offset as u64 }>,
+    at_page: Signal<Local, Bit>,
 }
 
 impl Decode {
@@ -109,6 +116,8 @@ impl Decode {
             tx_bell: Default::default(),
             rx_bell: Default::default(),
             bell_queue: Default::default(),
+            clock_lo: Default::default(),
+            clock_hi: Default::default(),
             key_write: Default::default(),
             key_index: Default::default(),
             table_write: Default::default(),
@@ -135,6 +144,9 @@ impl Decode {
             table_first: Default::default(),
             tx_tail: Default::default(),
             rx_tail: Default::default(),
+            o_clock_lo: Default::default(),
+            o_clock_hi: Default::default(),
+            at_page: Default::default(),
         }
     }
 }
@@ -183,13 +195,14 @@ impl Logic for Decode {
         self.bell_number.next = self.address.q.val().get_bits::<8>(12);
         self.bell_queue.next = self.bell_number.val();
         self.page_offset.next = self.address.q.val().get_bits::<12>(0);
-        self.tx_bell.next = self.at_bell.val()
+        self.at_page.next = self.at_bell.val() & (self.bell_number.val() <= self.last_queue.val());
+        self.tx_bell.next = self.at_page.val()
             & self.write_now.q.val()
-            & (self.bell_number.val() <= self.last_queue.val())
             & (self.page_offset.val() == self.tx_tail.val());
-        self.rx_bell.next = self.at_bell.val()
+        self.rx_bell.next = self.at_page.val()
             & self.write_now.q.val()
-            & (self.bell_number.val() <= self.last_queue.val())
             & (self.page_offset.val() == self.rx_tail.val());
+        self.clock_lo.next = self.at_page.val() & (self.page_offset.val() == self.o_clock_lo.val());
+        self.clock_hi.next = self.at_page.val() & (self.page_offset.val() == self.o_clock_hi.val());
     }
 }

@@ -4,7 +4,7 @@
 //! ```text
 //! register bus ─► Decode ─┬─► queue registers: broadcast to the blocks that keep them
 //!                         ├─► doorbells, RSS key and table
-//!                         ├─► Settings (global registers, reset)
+//!                         ├─► Settings (global registers, reset), EventRegisters
 //!                         └─► constants, Counters, TickCounter, copies ─► read data
 //! ```
 //!
@@ -23,6 +23,7 @@ mod clear;
 mod counter;
 mod counters;
 mod decode;
+mod events;
 mod settings;
 mod ticks;
 
@@ -30,6 +31,7 @@ pub use clear::Clear;
 pub use counter::Counter;
 pub use counters::Counters;
 pub use decode::Decode;
+pub use events::EventRegisters;
 pub use settings::Settings;
 pub use ticks::TickCounter;
 
@@ -65,7 +67,10 @@ impl Build {
         f.set_pacing(1);
         f.set_launch_time(1);
         f.set_bql(1);
+        f.set_cn(1);
+        f.set_flow_limit(1);
         f.set_rss(1);
+        f.set_msix(1);
         f
     }
 
@@ -150,6 +155,8 @@ pub struct Csr<const A: usize> {
     pub credit_flush: Signal<Out, Bits<32>>,
     /// HORIZON in ticks.
     pub horizon: Signal<Out, Bits<32>>,
+    /// CN_TARGET in ticks.
+    pub cn_target: Signal<Out, Bits<32>>,
     /// The device is on.
     pub enable: Signal<Out, bool>,
     /// A reset is under way.
@@ -181,10 +188,17 @@ pub struct Csr<const A: usize> {
     pub rx_error: Signal<In, bool>,
     /// A frame has a wrong checksum.
     pub rx_csum_error: Signal<In, bool>,
+    /// A queue stalls.
+    pub bql_stall: Signal<In, bool>,
+    /// A read met an address that is not mapped.
+    pub address_fault: Signal<In, bool>,
+    /// The vector of events interrupts.
+    pub event_fires: Signal<Out, bool>,
 
     decode: Decode,
     clear: Clear,
     settings: Settings,
+    event_registers: EventRegisters,
     counters: Counters,
     clock_ticks: TickCounter,
     constants: ROM<Bits<32>, 4>,
@@ -251,6 +265,7 @@ impl<const A: usize> Csr<A> {
             lateness_debt: Default::default(),
             credit_flush: Default::default(),
             horizon: Default::default(),
+            cn_target: Default::default(),
             enable: Default::default(),
             resetting: Default::default(),
             device_idle: Default::default(),
@@ -266,9 +281,13 @@ impl<const A: usize> Csr<A> {
             rx_no_buffer: Default::default(),
             rx_error: Default::default(),
             rx_csum_error: Default::default(),
+            bql_stall: Default::default(),
+            address_fault: Default::default(),
+            event_fires: Default::default(),
             decode: Decode::new(build.queues as usize),
             clear: Clear::new(build.queues as usize),
             settings: Settings::new(build.lateness_debt()),
+            event_registers: Default::default(),
             counters: Default::default(),
             clock_ticks: Default::default(),
             constants: build.constants().into(),
@@ -315,6 +334,7 @@ impl<const A: usize> Logic for Csr<A> {
             decode,
             clear,
             settings,
+            event_registers,
             counters,
             clock_ticks,
             queue_copy,
@@ -371,8 +391,19 @@ impl<const A: usize> Logic for Csr<A> {
         self.lateness_debt.next = self.settings.lateness_debt.val();
         self.credit_flush.next = self.settings.credit_flush.val();
         self.horizon.next = self.settings.horizon_ticks.val();
+        self.cn_target.next = self.settings.cn_target.val();
         self.enable.next = self.settings.enable.val();
         self.resetting.next = self.in_reset.val();
+
+        self.event_registers.clear.next = self.in_reset.val();
+        self.event_registers.write.next = self.decode.write_global.val();
+        self.event_registers.offset.next = self.decode.offset.val();
+        self.event_registers.value.next = self.decode.value.val();
+        self.event_registers.doorbell.next =
+            self.tx_bell_refused.val() | self.rx_bell_refused.val();
+        self.event_registers.bql_stall.next = self.bql_stall.val();
+        self.event_registers.address_fault.next = self.address_fault.val();
+        self.event_fires.next = self.event_registers.fires.val();
 
         self.counters.clear.next = self.in_reset.val();
         self.counters.offset.next = self.decode.offset.val();
@@ -414,6 +445,8 @@ impl<const A: usize> Logic for Csr<A> {
         self.value_now.next = 0.into();
         if self.settings.found.val() {
             self.value_now.next = self.settings.read_value.val();
+        } else if self.event_registers.found.val() {
+            self.value_now.next = self.event_registers.read_value.val();
         } else if self.counters.found.val() {
             self.value_now.next = self.counters.read_value.val();
         } else if self.decode.offset.val() == self.o_ticks_lo.val() {
@@ -436,6 +469,12 @@ impl<const A: usize> Logic for Csr<A> {
         self.value_then.d.next = 0.into();
         if self.decode.in_global.val() {
             self.value_then.d.next = self.value_now.val();
+        }
+        if self.decode.clock_lo.val() {
+            self.value_then.d.next = self.now.val().get_bits::<32>(0);
+        }
+        if self.decode.clock_hi.val() {
+            self.value_then.d.next = self.now.val().get_bits::<32>(32);
         }
         self.answer.d.next = self.value_then.q.val();
         if self.from_queue.q.val() {

@@ -54,6 +54,8 @@ pub struct Settings {
     pub credit_flush: Signal<Out, Bits<32>>,
     /// HORIZON.
     pub horizon_ticks: Signal<Out, Bits<32>>,
+    /// CN_TARGET.
+    pub cn_target: Signal<Out, Bits<32>>,
     /// The device is on.
     pub enable: Signal<Out, bool>,
     /// A reset is under way.
@@ -94,6 +96,7 @@ impl Settings {
             lateness_debt: Default::default(),
             credit_flush: Default::default(),
             horizon_ticks: Default::default(),
+            cn_target: Default::default(),
             enable: Default::default(),
             resetting: Default::default(),
             debt: Reg::new(bits(debt)),
@@ -160,6 +163,7 @@ impl Logic for Settings {
         self.lateness_debt.next = self.debt.q.val();
         self.credit_flush.next = self.flush.q.val();
         self.horizon_ticks.next = self.horizon.q.val();
+        self.cn_target.next = self.target.q.val();
 
         // Reading.
         self.on_bit.next = 0.into();

@@ -31,6 +31,8 @@ pub struct Identity {
     pub cookie: Bits<16>,
     /// Complete at once.
     pub timestamp: Bits<1>,
+    /// Payload bytes.
+    pub payload_len: Bits<18>,
 }
 
 /// What the scheduler gets of a burst.
@@ -54,6 +56,8 @@ pub struct Enqueue {
     pub launch_valid: Bits<1>,
     /// Launch time in ticks.
     pub launch: Bits<64>,
+    /// Limit of the flow in units; 0: none.
+    pub flow_limit: Bits<14>,
 }
 
 #[derive(Copy, Clone, PartialEq, Debug, LogicState)]
@@ -201,6 +205,7 @@ impl Logic for Lists {
         self.accept.next.flow_slot = self.jobs.read_data.val().flow_slot;
         self.accept.next.cookie = self.jobs.read_data.val().cookie;
         self.accept.next.timestamp = self.jobs.read_data.val().timestamp;
+        self.accept.next.payload_len = self.jobs.read_data.val().payload_len;
         self.enqueue_valid.next = false;
         self.enqueue.next.ctx = self.jobs.read_data.val().ctx;
         self.enqueue.next.queue = self.jobs.read_data.val().queue;
@@ -211,6 +216,7 @@ impl Logic for Lists {
         self.enqueue.next.header_len = self.jobs.read_data.val().header_len;
         self.enqueue.next.launch_valid = self.jobs.read_data.val().launch_valid;
         self.enqueue.next.launch = self.jobs.read_data.val().launch;
+        self.enqueue.next.flow_limit = self.jobs.read_data.val().flow_limit;
         self.refusal_valid.next = false;
         self.refusal.next.queue = self.jobs.read_data.val().queue;
         self.refusal.next.flow_slot = self.jobs.read_data.val().flow_slot;

@@ -84,6 +84,8 @@ pub struct Job {
     pub frag1_addr: Bits<64>,
     /// Bytes after fragment 0.
     pub rest: Bits<18>,
+    /// Limit of the flow in units; 0: none.
+    pub flow_limit: Bits<14>,
 }
 
 /// An error completion asked for.
@@ -363,6 +365,7 @@ impl Logic for Load {
         self.job.next.timestamp = self.control_fields.timestamp.val();
         self.job.next.inv_rate = self.rate_fields.inv_rate.val();
         self.job.next.payload_len = self.burst_fields.payload_len.val();
+        self.job.next.flow_limit = self.burst_fields.flow_limit.val();
         self.job.next.segment = self.check.segment.val();
         self.job.next.header_len = self.check.header_len.val();
         self.job.next.launch_valid = self.control_fields.launch.val();

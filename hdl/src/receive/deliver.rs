@@ -65,6 +65,8 @@ pub struct RxWriteBeat {
     pub strb: Bits<8>,
     /// Last of its request.
     pub last: Bit,
+    /// And with it of a completion.
+    pub done: Bit,
 }
 
 #[derive(Copy, Clone, PartialEq, Debug, LogicState)]
@@ -187,10 +189,12 @@ pub struct Deliver<const Q: usize> {
     /// Last of its request.
     pub wr_last: Signal<Out, bool>,
 
-    /// A completion was written.
+    /// A completion's last beat was taken for memory.
     pub written: Signal<Out, bool>,
     /// Its queue.
     pub written_queue: Signal<Out, Bits<8>>,
+    /// It is an error.
+    pub written_error: Signal<Out, bool>,
     /// A frame was dropped, or cut, for want of a buffer.
     pub no_buffer: Signal<Out, bool>,
     /// Nothing is under way.
@@ -270,6 +274,10 @@ pub struct Deliver<const Q: usize> {
     high: DFF<Bits<32>>,
     entry: DFF<Bits<13>>,
     phase: DFF<bool>,
+    // The completion whose last beat is on its way to memory: the skid buffer has no
+    // room for those of two.
+    told_queue: DFF<Bits<8>>,
+    told_error: DFF<bool>,
     dest: DFF<Bits<61>>,
     base_word: Signal<Local, Bits<64>>,
     refused: Signal<Local, RxRefusal>,
@@ -325,6 +333,8 @@ impl<const Q: usize> Logic for Deliver<Q> {
             high,
             entry,
             phase,
+            told_queue,
+            told_error,
             dest
         );
         self.bell_errors.clock.next = self.clock.val();
@@ -429,8 +439,6 @@ impl<const Q: usize> Logic for Deliver<Q> {
         self.cache_place.next = self.place.val();
         self.want_valid.next = false;
         self.want_queue.next = self.frame_queue.val();
-        self.written.next = false;
-        self.written_queue.next = self.c_queue.q.val();
 
         // What goes to memory: a word of the frame, else one of the completion.
         self.beat.next.data = self.mask.out.val();
@@ -443,6 +451,7 @@ impl<const Q: usize> Logic for Deliver<Q> {
             self.beat.next.strb = 0xff.into();
             self.beat.next.last = false;
         }
+        self.beat.next.done = false;
 
         match self.state.q.val() {
             DeliverState::Idle => {
@@ -628,8 +637,10 @@ impl<const Q: usize> Logic for Deliver<Q> {
                 self.beats.in_valid.next = true;
                 self.beat.next.data = self.done_word.out.val();
                 self.beat.next.last = true;
+                self.beat.next.done = true;
                 if self.beats.in_ready.val() {
-                    self.written.next = true;
+                    self.told_queue.d.next = self.c_queue.q.val();
+                    self.told_error.d.next = self.c_status.q.val() != self.code_ok.val();
                     self.state.d.next = DeliverState::After;
                 }
             }
@@ -671,6 +682,10 @@ impl<const Q: usize> Logic for Deliver<Q> {
         self.wr_data.next = self.out_beat.val().data;
         self.wr_strb.next = self.out_beat.val().strb;
         self.wr_last.next = self.out_beat.val().last;
+        self.written.next =
+            self.beats.out_valid.val() & self.wr_ready.val() & self.out_beat.val().done;
+        self.written_queue.next = self.told_queue.q.val();
+        self.written_error.next = self.told_error.q.val();
         self.idle.next = (self.state.q.val() == DeliverState::Idle)
             & !self.frame_valid.val()
             & !self.d_valid.q.val()

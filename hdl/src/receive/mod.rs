@@ -128,10 +128,12 @@ pub struct Receive<const Q: usize, const A: usize, const C: usize> {
     /// Last of its request.
     pub wr_last: Signal<Out, bool>,
 
-    /// A completion was written.
+    /// A completion's last beat was taken for memory.
     pub written: Signal<Out, bool>,
     /// Its queue.
     pub written_queue: Signal<Out, Bits<8>>,
+    /// It is an error.
+    pub written_error: Signal<Out, bool>,
     /// Counts a frame received whole.
     pub count_frame: Signal<Out, bool>,
     /// Bytes of that frame.
@@ -209,6 +211,7 @@ impl<const Q: usize, const A: usize, const C: usize> Default for Receive<Q, A, C
             wr_last: Default::default(),
             written: Default::default(),
             written_queue: Default::default(),
+            written_error: Default::default(),
             count_frame: Default::default(),
             count_bytes: Default::default(),
             count_no_buffer: Default::default(),
@@ -364,6 +367,7 @@ impl<const Q: usize, const A: usize, const C: usize> Logic for Receive<Q, A, C> 
 
         self.written.next = self.deliver.written.val();
         self.written_queue.next = self.deliver.written_queue.val();
+        self.written_error.next = self.deliver.written_error.val();
         self.count_frame.next = self.store.counted.val();
         self.count_bytes.next = self.store.counted_bytes.val();
         self.count_error.next = self.store.error.val();

@@ -4,6 +4,9 @@
 //!
 //! One operation a cycle: taking the head of a queue's list (`take`, always
 //! done) or else one append, the lowest port first.
+//!
+//! With each list the tick is kept at which it was appended: the head's is that since
+//! when a segment of the queue has been due for longest.
 
 use crate::prelude::*;
 
@@ -55,7 +58,18 @@ pub struct DueLists<const N: usize, const QB: usize, const LB: usize> {
     pub ready3: Signal<Out, bool>,
     /// Queues whose list holds something.
     pub waiting: Signal<Out, Bits<N>>,
-    head: LutRam<Bits<LB>, QB>,
+    /// Now, modulo 2^34.
+    pub now: Signal<In, Bits<34>>,
+    /// A queue to ask about.
+    pub ask_queue: Signal<In, Bits<QB>>,
+    /// In the next cycle: its list held something.
+    pub asked_holds: Signal<Out, bool>,
+    /// And its head was appended at this tick.
+    pub asked_since: Signal<Out, Bits<34>>,
+    head: LutRam2<Bits<LB>, QB>,
+    since: Ram<Bits<34>, LB>,
+    asked: Select<N, 1, QB>,
+    asked_filled: DFF<bool>,
     tail: LutRam2<Bits<LB>, QB>,
     chain: LutRam<Bits<LB>, LB>,
     filled: Flags<N, QB>,
@@ -71,7 +85,8 @@ pub struct DueLists<const N: usize, const QB: usize, const LB: usize> {
 impl<const N: usize, const QB: usize, const LB: usize> Logic for DueLists<N, QB, LB> {
     #[hdl_gen]
     fn update(&mut self) {
-        clock!(self, clock, head, tail, chain, filled);
+        dff_setup!(self, clock, asked_filled);
+        clock!(self, clock, head, tail, chain, filled, since);
         self.ready0.next = !self.take.val();
         self.ready1.next = !self.take.val() & !self.valid0.val();
         self.ready2.next = !self.take.val() & !self.valid0.val() & !self.valid1.val();
@@ -113,12 +128,12 @@ impl<const N: usize, const QB: usize, const LB: usize> Logic for DueLists<N, QB,
         self.filled.reset.next = self.reset.val();
         self.waiting.next = self.filled.bits.val();
         // Taking: the head, and its successor becomes the head.
-        self.head.read_address.next = self.take_queue.val();
-        self.taken.next = self.head.read_data.val();
-        self.chain.read_address.next = self.head.read_data.val();
+        self.head.read_address0.next = self.take_queue.val();
+        self.taken.next = self.head.read_data0.val();
+        self.chain.read_address.next = self.head.read_data0.val();
         self.tail.read_address0.next = self.take_queue.val();
         self.tail.read_address1.next = self.append_queue.val();
-        self.only.next = self.head.read_data.val() == self.tail.read_data0.val();
+        self.only.next = self.head.read_data0.val() == self.tail.read_data0.val();
         self.filled.clear.next = self.take.val() & self.only.val();
         self.filled.clear_index.next = self.take_queue.val();
         // Appending: behind the tail, or as the head of an empty list.
@@ -139,5 +154,18 @@ impl<const N: usize, const QB: usize, const LB: usize> Logic for DueLists<N, QB,
             self.head.write_enable.next = self.append.val() & !self.append_filled.val();
             self.head.write_data.next = self.append_list.val();
         }
+
+        // Since when. The head of a list that holds something is not being appended.
+        self.since.write_enable.next = self.append.val();
+        self.since.write_address.next = self.append_list.val();
+        self.since.write_data.next = self.now.val();
+        self.asked.data.next = self.filled.bits.val();
+        self.asked.index.next = self.ask_queue.val();
+        self.head.read_address1.next = self.ask_queue.val();
+        self.since.read_enable.next = self.asked.out.val().any();
+        self.since.read_address.next = self.head.read_data1.val();
+        self.asked_filled.d.next = self.asked.out.val().any();
+        self.asked_holds.next = self.asked_filled.q.val();
+        self.asked_since.next = self.since.read_data.val();
     }
 }

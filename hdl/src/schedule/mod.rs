@@ -65,6 +65,12 @@
 //! and wire bytes; the next choice is made in the cycle after it at the
 //! earliest, so `budget_ok` must be low there if the charge used the budget up.
 //!
+//! *Congestion.* `mark_valid` is high for one cycle when a burst joined its list while
+//! the list at the front of its queue's due lists had stood there for more than
+//! `cn_target` ticks, as of the tick before the joining; three cycles behind it. Times count
+//! modulo 2^34. A list that is off or behind a closed gate stands there too, one that waits
+//! for its key does not.
+//!
 //! *Configuration* counts from the next cycle on. After power-up and `reset` the
 //! block clears its memories while `resetting`; configuration and enqueues are
 //! not taken then: all queues without rate, quantum [`DEFAULT_QUANTUM`].

@@ -49,6 +49,8 @@ pub struct Schedule<
     pub ticks: Signal<In, Bits<64>>,
     /// D in ticks.
     pub lateness_debt: Signal<In, Bits<32>>,
+    /// Ticks for which a segment may be due before a burst that joins is marked.
+    pub cn_target: Signal<In, Bits<32>>,
 
     /// A queue's register is written.
     pub cfg_valid: Signal<In, bool>,
@@ -81,6 +83,11 @@ pub struct Schedule<
     pub enqueue_launch_valid: Signal<In, bool>,
     /// Launch time in ticks.
     pub enqueue_launch: Signal<In, Bits<64>>,
+
+    /// A burst found its queue congested.
+    pub mark_valid: Signal<Out, bool>,
+    /// Its context.
+    pub mark_ctx: Signal<Out, Bits<8>>,
 
     /// The rest of a burst is not wanted. Always taken.
     pub abort_valid: Signal<In, bool>,
@@ -176,6 +183,15 @@ pub struct Schedule<
     e_wait: Signal<Local, bool>,
     e_offer: Signal<Local, bool>,
     append: Signal<Local, bool>,
+
+    // Congestion, one stage a cycle behind the joining.
+    joined: DFF<bool>,
+    joined_ctx: DFF<Bits<8>>,
+    age: DFF<Bits<34>>,
+    marked: DFF<bool>,
+    marked_ctx: DFF<Bits<8>>,
+    wide_target: Zext<32, 34>,
+    asked_since: Signal<Local, Bits<34>>,
 
     // An unpaced list that got work.
     unpaced_pending: DFF<bool>,
@@ -317,7 +333,12 @@ impl<
             e_looked,
             e_empty,
             e_busy,
-            e_planted
+            e_planted,
+            joined,
+            joined_ctx,
+            age,
+            marked,
+            marked_ctx
         );
         dff_setup!(
             self,
@@ -479,6 +500,19 @@ impl<
             self.work_keep.d.next = self.e_planted.q.val();
             self.work_ticks.d.next = self.ticks.val();
         }
+
+        // What it found: looked at in the tick before, when now was one less.
+        self.due.now.next = self.now.val();
+        self.due.ask_queue.next = self.e_queue.q.val();
+        self.asked_since.next = self.due.asked_since.val();
+        self.age.d.next = self.now.val() + !self.asked_since.val();
+        self.joined.d.next = self.append.val() & self.due.asked_holds.val();
+        self.joined_ctx.d.next = self.e_ctx.q.val();
+        self.wide_target.data.next = self.cn_target.val();
+        self.marked.d.next = self.joined.q.val() & (self.age.q.val() > self.wide_target.out.val());
+        self.marked_ctx.d.next = self.joined_ctx.q.val();
+        self.mark_valid.next = self.marked.q.val();
+        self.mark_ctx.next = self.marked_ctx.q.val();
 
         // The decision. What a queue that is off still holds costs neither its rate
         // nor its budget.
@@ -760,6 +794,8 @@ impl<
             & !self.flow_pending.q.val()
             & !self.queue_pending.q.val()
             & !self.work_pending.q.val()
+            & !self.joined.q.val()
+            & !self.marked.q.val()
             & !self.unpaced_pending.q.val()
             & !self.pop_pending.q.val()
             & self.pacer.empty.val()
@@ -786,6 +822,8 @@ impl<
         }
         if self.in_reset.val() {
             self.e_valid.d.next = false;
+            self.joined.d.next = false;
+            self.marked.d.next = false;
             self.work_pending.d.next = false;
             self.work_turn.d.next = false;
             self.unpaced_pending.d.next = false;
@@ -826,6 +864,7 @@ impl<
             resetting: Default::default(),
             ticks: Default::default(),
             lateness_debt: Default::default(),
+            cn_target: Default::default(),
             cfg_valid: Default::default(),
             cfg_queue: Default::default(),
             cfg_offset: Default::default(),
@@ -841,6 +880,8 @@ impl<
             enqueue_header_len: Default::default(),
             enqueue_launch_valid: Default::default(),
             enqueue_launch: Default::default(),
+            mark_valid: Default::default(),
+            mark_ctx: Default::default(),
             abort_valid: Default::default(),
             abort_ctx: Default::default(),
             budget_ok: Default::default(),
@@ -917,6 +958,13 @@ impl<
             e_wait: Default::default(),
             e_offer: Default::default(),
             append: Default::default(),
+            joined: Default::default(),
+            joined_ctx: Default::default(),
+            age: Default::default(),
+            marked: Default::default(),
+            marked_ctx: Default::default(),
+            wide_target: Default::default(),
+            asked_since: Default::default(),
             work_pending: Default::default(),
             work_turn: Default::default(),
             work_id: Default::default(),

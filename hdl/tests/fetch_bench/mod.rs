@@ -13,8 +13,8 @@ use tsonic_regs::check::{BuildLimits, check, check_list, list_entries};
 use tsonic_regs::descriptor::{COOKIE_NONE, FragmentEntry, Kind, TxDescriptor};
 use tsonic_regs::registers::{Features, QueueControl, RingSize, queue};
 
-pub const ENQUEUE: [usize; 9] = [8, 8, 16, 48, 18, 16, 9, 1, 64];
-pub const IDENTITY: [usize; 4] = [8, 16, 16, 1];
+pub const ENQUEUE: [usize; 10] = [8, 8, 16, 48, 18, 16, 9, 1, 64, 14];
+pub const IDENTITY: [usize; 5] = [8, 16, 16, 1, 18];
 pub const REFUSAL: [usize; 7] = [8, 16, 16, 8, 1, 1, 8];
 pub const BURST: [usize; 11] = [4, 1, 1, 1, 8, 9, 7, 9, 64, 64, 18];
 pub const FRAGMENT: [usize; 2] = [64, 18];
@@ -202,6 +202,7 @@ impl Bench {
         d.frag0_addr = rng.random();
         d.frag1_addr = rng.random();
         d.burst.set_flow_slot(rng.random_range(0..64));
+        d.burst.set_flow_limit(rng.random_range(0..1 << 14));
         let cookie = self.cookies;
         self.cookies = (self.cookies + 1) % COOKIE_NONE;
         d.burst.set_cookie(cookie);
@@ -480,6 +481,7 @@ impl Bench {
         self.last_order[q] = p.order;
         assert_eq!(identity[1], u64::from(d.burst.flow_slot()));
         assert_eq!(identity[3], u64::from(d.control.timestamp()));
+        assert_eq!(identity[4], u64::from(d.burst.payload_len()));
         let segmented = d.control.kind() >= Kind::Tso as u8;
         let payload = u64::from(d.burst.payload_len());
         let mss = if segmented {
@@ -494,6 +496,7 @@ impl Bench {
             d.header_len() as u64,
             u64::from(d.control.launch()),
             d.launch,
+            u64::from(d.burst.flow_limit()),
         ];
         assert_eq!(e[3..], want, "{p:?}");
         let want = [

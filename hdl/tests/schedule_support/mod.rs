@@ -24,7 +24,7 @@ macro_rules! ports {
 }
 
 ports!(Inputs: Input, input {
-    clock, reset, ticks, lateness_debt, cfg_valid, cfg_queue, cfg_offset, cfg_value,
+    clock, reset, ticks, lateness_debt, cn_target, cfg_valid, cfg_queue, cfg_offset, cfg_value,
     enqueue_valid, enqueue_ctx, enqueue_queue, enqueue_flow_slot, enqueue_inv_rate,
     enqueue_payload_len, enqueue_mss, enqueue_header_len, enqueue_launch_valid, enqueue_launch,
     abort_valid, abort_ctx, budget_ok, grant_ready,
@@ -32,7 +32,7 @@ ports!(Inputs: Input, input {
 ports!(Outputs: Output, output {
     resetting, enqueue_ready, charge_valid, charge_queue, charge_bytes, grant_valid, grant_ctx,
     grant_queue, grant_offset, grant_len, grant_index, grant_first, grant_last, grant_aborted,
-    grant_revoked, idle, next_event_valid, next_event,
+    grant_revoked, mark_valid, mark_ctx, idle, next_event_valid, next_event,
 });
 
 /// What takes the grants.
@@ -86,6 +86,9 @@ pub struct Bench {
     pub ticks: u64,
     pub cycles: u64,
     pub lateness_debt: u64,
+    pub cn_target: u64,
+    /// Bursts that were marked.
+    pub marks: Vec<u8>,
     pub sink: Sink,
     pub log: Vec<Event>,
     pub waiting: VecDeque<Want>,
@@ -120,6 +123,8 @@ impl Bench {
             ticks: 1000,
             cycles: 0,
             lateness_debt: 100_000,
+            cn_target: 0,
+            marks: Vec::new(),
             sink: Sink::Always,
             log: Vec::new(),
             waiting: VecDeque::new(),
@@ -280,6 +285,7 @@ impl Bench {
         m.set(self.i.clock, 0);
         m.set(self.i.ticks, self.ticks);
         m.set(self.i.lateness_debt, self.lateness_debt);
+        m.set(self.i.cn_target, self.cn_target);
         m.set(self.i.budget_ok, self.budget);
         m.set(self.i.grant_ready, ready.into());
         m.set(self.i.enqueue_valid, self.offered.is_some().into());
@@ -327,6 +333,9 @@ impl Bench {
             assert_eq!(now, Some(held), "a grant changed before it was taken");
         }
         self.held = grant.filter(|_| !ready);
+        if high(self.o.mark_valid) {
+            self.marks.push(get(self.o.mark_ctx) as u8);
+        }
         if high(self.o.charge_valid) {
             *self
                 .charged

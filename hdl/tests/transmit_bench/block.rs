@@ -269,6 +269,8 @@ impl<const Q: usize> Logic for Transmit<Q> {
         self.body.next = self.payload.payload.val();
         self.complete.ticks.next = self.ticks.val();
         self.complete.mute.next = self.mute.val();
+        self.complete.leave_ready.next = true;
+        self.complete.leave_wakes.next = false;
         self.complete.cfg_valid.next = self.cfg_valid.val();
         self.complete.cfg_queue.next = self.cfg_queue.val();
         self.complete.cfg_offset.next = self.cfg_offset.val();

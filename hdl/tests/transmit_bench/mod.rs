@@ -12,7 +12,7 @@ use tsonic_regs::Status;
 use tsonic_regs::descriptor::TxDescriptor;
 
 pub const Q: usize = 4;
-pub const ENQUEUE: [usize; 9] = [8, 8, 16, 48, 18, 16, 9, 1, 64];
+pub const ENQUEUE: [usize; 10] = [8, 8, 16, 48, 18, 16, 9, 1, 64, 14];
 pub const JOB: [usize; 13] = [2, 1, 1, 1, 8, 9, 7, 16, 18, 18, 1, 1, 8];
 pub const BEAT: [usize; 3] = [64, 1, 1];
 

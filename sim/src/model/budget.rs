@@ -13,7 +13,7 @@
 
 use tsonic_regs::completion::WriteBack;
 use tsonic_regs::limits::BQL_STALL_SHIFT;
-use tsonic_regs::registers::queue;
+use tsonic_regs::registers::{Events, queue};
 use tsonic_types::Ticks;
 
 use super::Model;
@@ -152,9 +152,14 @@ impl Model {
                 tracing::debug!(%error, q, "not credited");
             }
             budget.inflight = budget.inflight.wrapping_sub(credit);
-            budget.stall.complete(now >> BQL_STALL_SHIFT);
+            let stalled = budget.stall.complete(now >> BQL_STALL_SHIFT).is_some();
             self.refresh(q);
             self.write_budget(q, env);
+            if stalled {
+                let mut events = Events(0);
+                events.set_bql_stall(1);
+                self.raise(env, events);
+            }
         }
     }
 

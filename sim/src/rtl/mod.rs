@@ -5,7 +5,7 @@
 //! A cycle is: drive the inputs with the clock low, let the logic settle, see
 //! which handshakes happen, raise the clock. While the logic says that it is
 //! idle, its counter is loaded instead of counted: to the next arrival, to the
-//! pacer's next event, or to where the caller wants to be.
+//! next event that it reports (of pacer or moderation), or to where the caller wants to be.
 
 mod memory;
 mod pins;
@@ -102,6 +102,7 @@ impl RtlNic {
         };
         nic.model.set(nic.pins.rd_req_ready, 1);
         nic.model.set(nic.pins.wr_ready, 1);
+        nic.model.set(nic.pins.irq_ready, 1);
         nic.power_up()?;
         Ok(nic)
     }
@@ -189,11 +190,13 @@ impl RtlNic {
                 m.is_high(p.wr_last),
                 env.memory,
             );
-            // A write of a completion's size may be one; a wake too many does no harm.
-            if written == Some(COMPLETION_BYTES) {
-                env.memory.interrupt(now, 0);
-                seen = true;
-            }
+            // A write of a completion's size may be one.
+            seen |= written == Some(COMPLETION_BYTES);
+        }
+        // Behind the writes of the cycles before; none stands beside it.
+        if m.is_high(p.irq_valid) {
+            env.memory.interrupt(now, m.get(p.irq_vector) as u16);
+            seen = true;
         }
         if m.is_high(p.tx_valid) && (sending || now >= env.mac.tx_ready_at()) {
             let bytes = (m.get(p.tx_bytes) as usize).min(memory::BEAT);
@@ -232,8 +235,8 @@ impl RtlNic {
         self.now = to;
     }
 
-    /// Tick of the pacer's next event.
-    fn pacer_event(&self) -> Option<Ticks> {
+    /// Tick of the next event of pacer or moderation.
+    fn own_event(&self) -> Option<Ticks> {
         if !self.model.is_high(self.pins.next_event_valid) {
             return None;
         }
@@ -344,7 +347,7 @@ impl Nic for RtlNic {
 
     fn next_event(&self) -> Option<Ticks> {
         if self.idle() {
-            self.pacer_event()
+            self.own_event()
         } else {
             Some(self.now + Ticks(1))
         }
@@ -358,10 +361,7 @@ impl Nic for RtlNic {
         while self.now < until {
             if self.idle() {
                 let mut to = until;
-                for event in [self.pacer_event(), env.mac.rx_next()]
-                    .into_iter()
-                    .flatten()
-                {
+                for event in [self.own_event(), env.mac.rx_next()].into_iter().flatten() {
                     to = to.min(event);
                 }
                 // Loading takes a cycle itself.

@@ -10,7 +10,7 @@ use tsonic_regs::Status;
 use tsonic_regs::completion::WriteBack;
 use tsonic_regs::descriptor::{Kind, TxDescriptor};
 use tsonic_regs::limits::BQL_STALL_SHIFT;
-use tsonic_regs::registers::{global, queue};
+use tsonic_regs::registers::{Events, global, queue};
 use tsonic_sim::harness::{Bench, Post};
 use tsonic_sim::nic::Nic;
 use tsonic_sim::root_complex::RootComplexConfig;
@@ -497,8 +497,12 @@ pub fn stalls<N: Nic>(nic: N) {
         assert_eq!(state.bytes.inflight(), 0);
         (state.stalls.count(), u64::from(state.stalls.longest()))
     };
+    let mut stalled = Events(0);
+    stalled.set_bql_stall(1);
     assert_eq!(send(&mut b, step), (0, 0));
+    assert_eq!(b.read(global::EVENT_STATUS.offset), 0);
     assert_eq!(send(&mut b, 5 * step), (1, 5 * step));
+    assert_eq!(b.read(global::EVENT_STATUS.offset), stalled.0);
     assert_eq!(send(&mut b, 4 * step), (2, 5 * step));
     // A budget that starts again has found none.
     b.write_queue(0, queue::BQL_LIMIT, 100_000);

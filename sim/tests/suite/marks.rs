@@ -255,7 +255,7 @@ fn traffic(bursts: usize) -> Vec<Random> {
                 faulty: rng.random_bool(0.05),
             });
         }
-        at = at + Ticks(rng.random_range(1_000..7_000));
+        at += Ticks(rng.random_range(1_000..7_000));
     }
     all
 }

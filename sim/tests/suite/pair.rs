@@ -7,10 +7,11 @@ use std::collections::{HashMap, VecDeque};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tsonic_regs::Status;
+use tsonic_regs::completion::TxCompletion;
 use tsonic_regs::descriptor::{Kind, TxDescriptor};
 use tsonic_regs::limits::{HEADER_MAX, INV_RATE_FRACTION, MAX_SEGMENT_DEFAULT, PAYLOAD_MAX};
 use tsonic_regs::registers::global;
-use tsonic_sim::checkers::{Departure, Ledger, Violation, window_bound};
+use tsonic_sim::checkers::{Departure, FlowMarks, Ledger, Violation, window_bound};
 use tsonic_sim::harness::{Bench, Post};
 use tsonic_sim::model::{Layout, Model, ModelConfig};
 use tsonic_sim::nic::Nic;
@@ -72,6 +73,7 @@ struct Burst {
     cuts: Vec<usize>,
     slot: u16,
     inv_rate: u64,
+    flow_limit: u16,
     launch_after: Option<u64>,
     fault: Option<Fault>,
     /// When it is posted; `None`: as soon as there is room.
@@ -200,6 +202,9 @@ impl Script {
         // Flows and their headers: slots 1.. have one flow each, and so has slot 0 in
         // each queue.
         let mut headers = HashMap::new();
+        // Limits have numbers of their own, so that the bursts are the same without them.
+        let mut limit_rng = Pcg64Mcg::seed_from_u64(!seed);
+        let mut limits = [0u16; SLOTS];
         let mut bursts = Vec::new();
         for i in 0..count {
             let slot = pick(&mut rng, &rates);
@@ -242,6 +247,10 @@ impl Script {
             let cuts = (0..pieces)
                 .map(|_| rng.random_range(1..=len / 8 + 1))
                 .collect();
+            // Half of the flows have a byte limit, which changes now and then.
+            if slot % 2 == 1 && (limits[slot] == 0 || limit_rng.random_bool(0.05)) {
+                limits[slot] = 1 << limit_rng.random_range(0..8);
+            }
             bursts.push(Burst {
                 queue,
                 cookie: (i % 60_000) as u16,
@@ -251,6 +260,7 @@ impl Script {
                 cuts,
                 slot: slot as u16,
                 inv_rate: rates[slot],
+                flow_limit: limits[slot],
                 launch_after: rng.random_bool(0.02).then(|| rng.random_range(0..20_000)),
                 fault,
                 post_at: None,
@@ -321,6 +331,8 @@ pub struct Run {
     pub frames: usize,
     /// Completions with an error.
     pub errors: usize,
+    /// Crossings of a flow's byte limit.
+    pub crossings: usize,
     /// When it ended.
     pub ticks: u64,
 }
@@ -359,6 +371,7 @@ pub fn run<N: Nic>(nic: N, script: &Script, limit: Ticks) -> Result<(Run, N), Vi
     let mut board = Scoreboard::default();
     let mut rng = Pcg64Mcg::seed_from_u64(99);
     let mut paced: Vec<Vec<Departure>> = vec![Vec::new(); SLOTS];
+    let mut marks = MarkBook::default();
     let (mut next, mut frames, mut errors) = (0, 0, 0);
     let mut wire = 0u64;
     while next < script.bursts.len() {
@@ -382,6 +395,7 @@ pub fn run<N: Nic>(nic: N, script: &Script, limit: Ticks) -> Result<(Run, N), Vi
                 launch: None,
                 cookie: burst.cookie,
             });
+            d.burst.set_flow_limit(burst.flow_limit);
             if let Some(after) = burst.launch_after {
                 d.control.set_launch(1);
                 d.launch = after;
@@ -403,6 +417,7 @@ pub fn run<N: Nic>(nic: N, script: &Script, limit: Ticks) -> Result<(Run, N), Vi
                         d.launch += b.nic.now().0;
                     }
                     ledger.queued(q, d.burst.cookie(), &d);
+                    marks.posted(q, &d);
                     b.push(q, &d);
                     *open += 1;
                 }
@@ -423,6 +438,7 @@ pub fn run<N: Nic>(nic: N, script: &Script, limit: Ticks) -> Result<(Run, N), Vi
             for (q, open) in open.iter_mut().enumerate() {
                 for c in b.completions(q) {
                     ledger.complete(q, &c)?;
+                    marks.completed(q, &c)?;
                     board.completion(q, &c);
                     errors += usize::from(c.status.status() != Status::Ok.code());
                     *open -= 1;
@@ -446,6 +462,7 @@ pub fn run<N: Nic>(nic: N, script: &Script, limit: Ticks) -> Result<(Run, N), Vi
         }
     }
     ledger.drained()?;
+    let crossings = marks.check()?;
     if ledger.completed() != (frames as u64, wire) {
         return fail(format!(
             "completed {:?} of {frames} frames",
@@ -485,10 +502,77 @@ pub fn run<N: Nic>(nic: N, script: &Script, limit: Ticks) -> Result<(Run, N), Vi
             board,
             frames,
             errors,
+            crossings,
             ticks,
         },
         b.nic,
     ))
+}
+
+/// The marks of byte limits, by flow.
+#[derive(Default)]
+struct MarkBook {
+    /// Bursts that were posted and have not completed, by queue and cookie.
+    open: HashMap<(usize, u16), TxDescriptor>,
+    /// Posts and completions of each slot, in order; the former as they joined or not.
+    posts: HashMap<u16, Vec<(u16, TxDescriptor)>>,
+    done: HashMap<u16, Vec<(u16, TxCompletion)>>,
+}
+
+impl MarkBook {
+    fn posted(&mut self, q: usize, d: &TxDescriptor) {
+        self.open.insert((q, d.burst.cookie()), *d);
+        let slot = d.burst.flow_slot();
+        self.posts
+            .entry(slot)
+            .or_default()
+            .push((d.burst.cookie(), *d));
+    }
+
+    fn completed(&mut self, q: usize, c: &TxCompletion) -> Result<(), Violation> {
+        let (cookie, slot) = (c.status.cookie(), c.status.flow_slot());
+        let marked = c.status.throttle() == 1 || c.status.wake() == 1;
+        if self.open.remove(&(q, cookie)).is_none() || (slot == 0 && marked) {
+            return Err(Violation(format!("marks of {c:?}")));
+        }
+        self.done.entry(slot).or_default().push((cookie, *c));
+        Ok(())
+    }
+
+    /// Judges every flow; how many crossings there were.
+    fn check(&self) -> Result<usize, Violation> {
+        let mut crossings = 0;
+        for (slot, done) in &self.done {
+            // What was refused never joined: in this script, all errors but faults.
+            let joined = |c: &TxCompletion| {
+                [Status::Ok.code(), Status::AddressFault.code()].contains(&c.status.status())
+            };
+            let mut flow = FlowMarks::default();
+            let mut numbers = HashMap::new();
+            for (cookie, d) in self.posts.get(slot).into_iter().flatten() {
+                let completion = done.iter().find(|(c, _)| c == cookie);
+                if *slot != 0 && completion.is_some_and(|(_, c)| joined(c)) {
+                    let number = flow.posted(d.burst.payload_len(), d.burst.flow_limit());
+                    numbers.insert(*cookie, number);
+                }
+            }
+            for (cookie, c) in done {
+                match numbers.get(cookie) {
+                    Some(number) => {
+                        flow.completed(*number, c.status.throttle() == 1, c.status.wake() == 1);
+                    }
+                    None if c.status.throttle() == 1 || c.status.wake() == 1 => {
+                        return Err(Violation(format!("slot {slot}: marks of {c:?}")));
+                    }
+                    None => {}
+                }
+            }
+            flow.check()
+                .map_err(|v| Violation(format!("slot {slot}: {v}")))?;
+            crossings += flow.seen().0;
+        }
+        Ok(crossings)
+    }
 }
 
 /// The slot whose flow the frame is of: the source port tells. Raw frames have

@@ -34,7 +34,7 @@ fn model_and_logic_agree() {
     assert!(model.errors > count / 40, "{} errors", model.errors);
     // Which completion carries a mark depends on who was faster: both were judged alone.
     for run in [&model, &logic] {
-        assert!(run.crossings > count / 40, "{} crossings", run.crossings);
+        assert!(run.crossings > count / 100, "{} crossings", run.crossings);
     }
     assert!(nic.cycles() <= limit, "{} cycles", nic.cycles());
     println!(

@@ -240,8 +240,10 @@ fn a_budget_that_starts_knows_what_is_in_flight() {
     d.carry(7_000, 1_500);
     assert_eq!((d.inflight(), d.avail()), (7_000, -2_000));
     d.complete(4_000, 1).unwrap();
-    assert_eq!((d.limit(), d.avail()), (11_000, 8_000), "it was starved");
+    assert_eq!((d.limit(), d.avail()), (5_000, 2_000), "still busy");
     assert_eq!(d.last_object_before, 1_500);
+    d.complete(3_000, 2).unwrap();
+    assert_eq!((d.limit(), d.avail()), (7_000, 7_000), "it ran dry");
 }
 
 proptest! {

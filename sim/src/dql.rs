@@ -10,10 +10,7 @@
 
 use thiserror::Error;
 
-/// Most bytes of one object: a sixteenth of the counters' range.
-pub const MAX_OBJECT: u32 = u32::MAX / 16;
-/// Largest limit.
-pub const MAX_LIMIT: u32 = u32::MAX / 2 - MAX_OBJECT;
+pub use tsonic_regs::limits::{BQL_MAX_LIMIT as MAX_LIMIT, BQL_MAX_OBJECT as MAX_OBJECT};
 
 /// Misuse of the counters. Nothing was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -74,3 +74,13 @@ pub const DMA_BOUNDARY: usize = 4_096;
 
 /// TX_QUANTUM after reset in wire bytes: one full Ethernet frame.
 pub const QUANTUM_RESET: usize = 1_514;
+/// CREDIT_FLUSH after reset in microseconds.
+pub const CREDIT_FLUSH_RESET_US: u64 = 32;
+/// CN_TARGET after reset in microseconds.
+pub const CN_TARGET_RESET_US: u64 = 5_000;
+/// HORIZON after reset in microseconds.
+pub const HORIZON_RESET_US: u64 = 10_000_000;
+/// Most bytes that a budget counts at once: a sixteenth of the counters' range.
+pub const BQL_MAX_OBJECT: u32 = u32::MAX / 16;
+/// Largest limit of a budget, whatever BQL_MAX says.
+pub const BQL_MAX_LIMIT: u32 = u32::MAX / 2 - BQL_MAX_OBJECT;

@@ -34,7 +34,7 @@ pack_word! {
 }
 
 /// Largest limit.
-const LIMIT_MAX: u64 = 0x7000_0000;
+const LIMIT_MAX: u64 = tsonic_regs::limits::BQL_MAX_LIMIT as u64;
 /// Words of a queue.
 const WORDS: usize = 14;
 /// Cycles from the operands to all results.

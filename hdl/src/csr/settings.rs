@@ -4,14 +4,13 @@
 use super::TICK_HZ;
 use crate::prelude::*;
 use crate::primitives::{pack_word, unpack_word};
+use tsonic_regs::limits::{CN_TARGET_RESET_US, CREDIT_FLUSH_RESET_US, HORIZON_RESET_US};
 use tsonic_regs::registers::{control, device_status, global};
 
-/// CREDIT_FLUSH after power-up: 32 us.
-const CREDIT_FLUSH: u64 = TICK_HZ as u64 / 1_000_000 * 32;
-/// CN_TARGET after power-up: 5 ms.
-const CN_TARGET: u64 = TICK_HZ as u64 / 1_000 * 5;
-/// HORIZON after power-up: 10 s.
-const HORIZON: u64 = TICK_HZ as u64 * 10;
+const TICKS_PER_US: u64 = TICK_HZ as u64 / 1_000_000;
+const CREDIT_FLUSH: u64 = TICKS_PER_US * CREDIT_FLUSH_RESET_US;
+const CN_TARGET: u64 = TICKS_PER_US * CN_TARGET_RESET_US;
+const HORIZON: u64 = TICKS_PER_US * HORIZON_RESET_US;
 
 unpack_word! {
     /// CONTROL as written.

@@ -47,7 +47,7 @@ pub use segment::{Layout, Place, finish, segment_frame};
 use std::collections::VecDeque;
 
 use tsonic_regs::check::BuildLimits;
-use tsonic_regs::limits::{DMA_BOUNDARY, DMA_REQUEST_MAX};
+use tsonic_regs::limits::{DMA_BOUNDARY, DMA_REQUEST_MAX, QUANTUM_RESET};
 use tsonic_types::{TickRate, Ticks};
 
 use crate::nic::{Advance, Env, Nic};
@@ -56,9 +56,6 @@ use moderation::Moderation;
 use receive::Receiver;
 use registers::Registers;
 use state::{Burst, Flow, Job, Read, RxQueue, TxQueue};
-
-/// Quantum of deficit round robin after reset: a full Ethernet frame.
-const QUANTUM_DEFAULT: u32 = 1514;
 
 /// The NIC model.
 pub struct Model {
@@ -117,7 +114,7 @@ impl Model {
             flows: Vec::new(),
             waiting: Waiting::default(),
             gates: Waiting::default(),
-            arbiter: Arbiter::new(queues, QUANTUM_DEFAULT),
+            arbiter: Arbiter::new(queues, QUANTUM_RESET as u32),
             bursts: Vec::new(),
             free_bursts: Vec::new(),
             shared_used: 0,
@@ -181,7 +178,7 @@ impl Model {
             .collect();
         self.waiting = Waiting::new(self.config.flow_slots);
         self.gates = Waiting::new(queues);
-        self.arbiter = Arbiter::new(queues, QUANTUM_DEFAULT);
+        self.arbiter = Arbiter::new(queues, QUANTUM_RESET as u32);
         self.bursts.clear();
         self.free_bursts.clear();
         self.shared_used = 0;

@@ -10,7 +10,8 @@ use tsonic_regs::Status;
 use tsonic_regs::completion::{RxCompletion, TxCompletion};
 use tsonic_regs::descriptor::{COOKIE_NONE, RxDescriptor, TxDescriptor};
 use tsonic_regs::limits::{
-    PAYLOAD_MAX, RING_LOG2_MAX, RING_LOG2_MIN, RSS_KEY, RSS_KEY_DEFAULT, RSS_TABLE,
+    CN_TARGET_RESET_US, CREDIT_FLUSH_RESET_US, HORIZON_RESET_US, PAYLOAD_MAX, QUANTUM_RESET,
+    RING_LOG2_MAX, RING_LOG2_MIN, RSS_KEY, RSS_KEY_DEFAULT, RSS_TABLE,
 };
 use tsonic_regs::registers::{
     Control, DOORBELL_BASE, DOORBELL_STRIDE, DeviceStatus, Events, QUEUE_BLOCK_BASE,
@@ -21,15 +22,11 @@ use tsonic_types::Ticks;
 
 use super::events::EventRegisters;
 use super::state::Rings;
-use super::{Model, ModelConfig, QUANTUM_DEFAULT};
+use super::{Model, ModelConfig};
 use crate::nic::{Env, Nic};
 
 /// Completion rings may have twice the entries of the largest descriptor ring.
 const COMPLETION_LOG2_MAX: usize = RING_LOG2_MAX + 1;
-/// CREDIT_FLUSH, CN_TARGET and HORIZON after reset, in microseconds.
-const CREDIT_FLUSH_US: u64 = 32;
-const CN_TARGET_US: u64 = 5_000;
-const HORIZON_US: u64 = 10_000_000;
 const QUEUE_WORDS: usize = QUEUE_BLOCK_STRIDE / 4;
 
 /// Counters of the device, in the order of their registers.
@@ -84,14 +81,14 @@ impl Registers {
             *row = (i % config.queues) as u32;
         }
         let mut block = [0; QUEUE_WORDS];
-        block[queue::TX_QUANTUM.offset / 4] = QUANTUM_DEFAULT;
+        block[queue::TX_QUANTUM.offset / 4] = QUANTUM_RESET as u32;
         Registers {
             control: Control(0),
             ticks_high: 0,
             lateness_debt: config.lateness_debt(),
-            credit_flush: us(CREDIT_FLUSH_US),
-            cn_target: us(CN_TARGET_US),
-            horizon: us(HORIZON_US),
+            credit_flush: us(CREDIT_FLUSH_RESET_US),
+            cn_target: us(CN_TARGET_RESET_US),
+            horizon: us(HORIZON_RESET_US),
             events: EventRegisters::default(),
             rss_key: RSS_KEY_DEFAULT,
             rss_table,

@@ -8,15 +8,13 @@ use super::protocol::{
 };
 use super::snapshot;
 use crate::nic::{Nic, Pool};
-use tsonic_driver::{BqlConfig, DriverError, slowest_rate};
+use tsonic_driver::{BQL_MAX_LIMIT, BqlConfig, DriverError, slowest_rate};
 use tsonic_pci::PciFunction;
 use tsonic_tcp::arith::txq::XpsMap;
 use tsonic_tcp::tunables::TunableError;
 use tsonic_tcp::{Engine, TxPort};
 use tsonic_types::{ByteRate, Nanos, QueueId, TenantId};
 
-/// Largest byte budget (DQL_MAX_LIMIT).
-const BQL_MAX: u32 = 1_879_048_192;
 /// Hold time of a budget that is started without one.
 const BQL_HOLD: Nanos = Nanos::from_secs(1);
 /// Most completions that moderation gathers.
@@ -190,25 +188,25 @@ fn set_bql<F: PciFunction>(
         BqlConfig {
             limit: 0,
             min: 0,
-            max: BQL_MAX,
+            max: BQL_MAX_LIMIT,
             hold: BQL_HOLD,
             stall: Nanos::ZERO,
         }
     } else {
         // The budget starts again from where it is.
         let limit = now.map_or(set.limit, |(limit, _)| {
-            limit.0.min(u64::from(BQL_MAX)) as u32
+            limit.0.min(u64::from(BQL_MAX_LIMIT)) as u32
         });
         BqlConfig { limit, ..set }
     };
     let bytes = |name, least: u32| {
-        if (least..=BQL_MAX).contains(&value) {
+        if (least..=BQL_MAX_LIMIT).contains(&value) {
             Ok(value)
         } else {
             Err(out_of_range(
                 name,
                 value,
-                format!("bytes {least}..={BQL_MAX}"),
+                format!("bytes {least}..={BQL_MAX_LIMIT}"),
             ))
         }
     };

@@ -53,7 +53,7 @@ pub use rx::{RxConfig, RxMeta, RxQueue};
 pub use tsonic_regs::Status;
 pub use tsonic_regs::completion::{ChecksumVerdict, HashKind};
 pub use tsonic_regs::descriptor::Kind;
-pub use tsonic_regs::limits::{BQL_MAX_LIMIT, RSS_KEY_DEFAULT};
+pub use tsonic_regs::limits::{BQL_MAX_LIMIT, COALESCE_COUNT_MAX, RSS_KEY_DEFAULT};
 pub use tx::{BqlConfig, BqlState, TxConfig, TxQueue};
 pub use vfio_user::{VfioUserConfig, VfioUserFunction};
 pub use watchdog::{Watchdog, WatchdogConfig};

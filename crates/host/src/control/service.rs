@@ -8,7 +8,7 @@ use super::protocol::{
 };
 use super::snapshot;
 use crate::nic::{Nic, Pool};
-use tsonic_driver::{BQL_MAX_LIMIT, BqlConfig, DriverError, slowest_rate};
+use tsonic_driver::{BQL_MAX_LIMIT, BqlConfig, COALESCE_COUNT_MAX, DriverError, slowest_rate};
 use tsonic_pci::PciFunction;
 use tsonic_tcp::arith::txq::XpsMap;
 use tsonic_tcp::tunables::TunableError;
@@ -17,8 +17,6 @@ use tsonic_types::{ByteRate, Nanos, QueueId, TenantId};
 
 /// Hold time of a budget that is started without one.
 const BQL_HOLD: Nanos = Nanos::from_secs(1);
-/// Most completions that moderation gathers.
-const FRAMES_MAX: u32 = 1 << 16;
 /// Longest wait of moderation.
 const USECS_MAX: u32 = 1_000_000;
 
@@ -295,8 +293,8 @@ fn set_coalesce<F: PciFunction>(
         let range = format!("microseconds 0..={USECS_MAX}");
         return Err(out_of_range("tx-usecs", n, range));
     }
-    if let Some(n) = frames.filter(|n| *n > FRAMES_MAX) {
-        let range = format!("completions 0..={FRAMES_MAX}");
+    if let Some(n) = frames.filter(|n| *n > COALESCE_COUNT_MAX) {
+        let range = format!("completions 0..={COALESCE_COUNT_MAX}");
         return Err(out_of_range("tx-frames", n, range));
     }
     let (count, wait) = nic.device().moderation(q)?;

@@ -6,6 +6,7 @@ use super::recovery::Delivered;
 use crate::port::ChunkPool;
 use crate::scoreboard::segments;
 use crate::shared::Core;
+use crate::tunables::Tunables;
 use crate::wire::tcp::{Flags, Header};
 use tsonic_types::{Nanos, SeqNum};
 
@@ -67,7 +68,7 @@ impl Conn {
                 d.segments += 1;
             }
         }
-        self.take_rtt(core, now, &d);
+        self.take_rtt(core.tunables(self.tenant), now, &d);
         // On a SYN-ACK the flag only answers the question whether ECN is known.
         let ece = h.flags.has(Flags::ECE) && !h.flags.has(Flags::SYN);
         if self.agreed.ecn {
@@ -82,8 +83,9 @@ impl Conn {
             self.after_ack(core, now, &d, advanced, echo, ece);
         }
         if advanced {
-            self.rearm_after_progress(core, now);
-            self.offer_write(core);
+            let t = core.tunables(self.tenant);
+            self.rearm_after_progress(t, now);
+            self.offer_write(t);
         }
         if self.timers.persist.is_some() {
             // Any answer shows that the peer lives.
@@ -179,7 +181,7 @@ impl Conn {
         tx.una + tx.wnd != edge
     }
 
-    pub(super) fn take_rtt<P>(&mut self, core: &Core<P>, now: Nanos, d: &Delivered) {
+    pub(super) fn take_rtt(&mut self, t: &Tunables, now: Nanos, d: &Delivered) {
         let Some(rtt) = d.rtt else { return };
         let rtt = rtt.max(Nanos(1));
         let round_end = self.tx.una > self.rtt_round;
@@ -189,7 +191,7 @@ impl Conn {
         self.rtt.sample(rtt.as_micros().max(1), round_end);
         let suspect = d.runt && self.min_rtt.get().is_some_and(|m| rtt.0 > m);
         if !suspect {
-            let window = u64::from(core.tunables(self.tenant).min_rtt_wlen);
+            let window = u64::from(t.min_rtt_wlen);
             self.min_rtt.set_window(window * 1_000_000_000);
             self.min_rtt.update(now.0, rtt.0);
         }
@@ -197,11 +199,11 @@ impl Conn {
     }
 
     /// Tells a writer that was cut short when a third of the buffer is free.
-    pub(super) fn offer_write<P>(&mut self, core: &Core<P>) {
+    pub(super) fn offer_write(&mut self, t: &Tunables) {
         if !self.app.wants_write {
             return;
         }
-        let limit = self.write_limit(core);
+        let limit = self.write_limit(t);
         if limit.saturating_sub(self.tx.buffer.len()) >= limit / 3 {
             self.app.wants_write = false;
             self.tell(crate::event::WRITABLE);
@@ -209,14 +211,14 @@ impl Conn {
     }
 
     /// Bytes that the send buffer may hold: it follows the window.
-    pub fn write_limit<P>(&self, core: &Core<P>) -> u64 {
-        let w = core.tunables(self.tenant).wmem;
+    pub fn write_limit(&self, t: &Tunables) -> u64 {
+        let w = t.wmem;
         let window = 3 * u64::from(self.cc.cwnd) * u64::from(self.tx.mss);
         window.max(u64::from(w.default)).min(u64::from(w.max))
     }
 
     /// Bytes that a write would take now, chunks permitting.
-    pub fn write_room<P>(&self, core: &Core<P>) -> u64 {
-        self.write_limit(core).saturating_sub(self.tx.buffer.len())
+    pub fn write_room(&self, t: &Tunables) -> u64 {
+        self.write_limit(t).saturating_sub(self.tx.buffer.len())
     }
 }

@@ -204,8 +204,8 @@ impl Conn {
         // The window counts from `una`, behind our SYN.
         self.rec.backoff = 0;
         self.rx.round_start = now;
-        self.arm_keepalive(core, now);
-        self.update_rate(core);
+        self.arm_keepalive(core.tunables(self.tenant), now);
+        self.update_rate(core.tunables(self.tenant));
     }
 
     /// Options of our SYN or SYN-ACK.

@@ -79,7 +79,7 @@ impl Conn {
         let p = self.transmit(core, now, port, &self.syn_segment(core))?;
         self.tx.nxt = 1;
         self.tx.board.push(0, p.end, p.burst, now);
-        self.arm_rto(core, now);
+        self.arm_rto(core.tunables(self.tenant), now);
         Ok(())
     }
 
@@ -157,7 +157,7 @@ impl Conn {
         }
         self.spaced(core, now, &posted);
         if self.timers.rto.is_none() {
-            self.arm_rto(core, now);
+            self.arm_rto(core.tunables(self.tenant), now);
         }
         Ok(())
     }
@@ -229,7 +229,7 @@ impl Conn {
         }
         if sent {
             if !self.rec.probe_outstanding() {
-                self.arm_probe(core, now);
+                self.arm_probe(core.tunables(self.tenant), now);
             }
         } else if self.tx.nxt < self.tx_end() && self.tx.board.is_empty() {
             self.arm_persist(core, now);
@@ -250,7 +250,7 @@ impl Conn {
         self.rec.on_sent(posted.segments);
         self.spaced(core, now, posted);
         if self.timers.rto.is_none() {
-            self.arm_rto(core, now);
+            self.arm_rto(core.tunables(self.tenant), now);
         }
         self.timers.persist = None;
     }
@@ -466,7 +466,7 @@ impl Conn {
             c.tlp_probes += 1;
         }
         self.timers.probe = None;
-        self.arm_rto(core, now);
+        self.arm_rto(core.tunables(self.tenant), now);
     }
 
     /// Zero-window probe: a segment that the peer must answer.
@@ -527,7 +527,7 @@ impl Conn {
             self.on_local_congestion(core);
         }
         if self.timers.rto.is_none() && self.state != State::Closed {
-            self.arm_rto(core, now);
+            self.arm_rto(core.tunables(self.tenant), now);
         }
         self.nic.throttled = false;
     }

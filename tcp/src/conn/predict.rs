@@ -59,15 +59,16 @@ impl Conn {
         tx.max_wnd = tx.max_wnd.max(wnd);
         let mut d = Delivered::default();
         self.take_cumulative(core, s.arrival, ack, &mut d);
-        self.take_rtt(core, now, &d);
+        let t = core.tunables(self.tenant);
+        self.take_rtt(t, now, &d);
         if self.agreed.ecn {
             self.cc.on_marks(d.segments, false, ack, self.tx.nxt);
         }
         self.rec.backoff = 0;
         self.timers.reorder = None;
         self.grow_window(now, &d);
-        self.update_rate(core);
-        self.rearm_after_progress(core, now);
-        self.offer_write(core);
+        self.update_rate(t);
+        self.rearm_after_progress(t, now);
+        self.offer_write(t);
     }
 }

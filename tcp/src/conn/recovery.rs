@@ -350,7 +350,7 @@ impl Conn {
         } else if advanced && !ece {
             self.grow_window(now, d);
         }
-        self.update_rate(core);
+        self.update_rate(core.tunables(self.tenant));
     }
 
     /// Congestion control takes in what an acknowledgement delivered.

@@ -7,6 +7,7 @@ use crate::arith::rtt::backoff;
 use crate::port::ChunkPool;
 use crate::scoreboard::Departure;
 use crate::shared::Core;
+use crate::tunables::Tunables;
 use tsonic_types::Nanos;
 
 /// Time-out before the first RTT sample (RFC 6298, 2.1), and after the SYN had to
@@ -67,8 +68,7 @@ fn take(timer: &mut Option<Nanos>, now: Nanos) -> bool {
 impl Conn {
     /// The time-out now, back-off included.
     #[inline]
-    pub fn rto_now<P>(&self, core: &Core<P>) -> Nanos {
-        let t = core.tunables(self.tenant);
+    pub fn rto_now(&self, t: &Tunables) -> Nanos {
         let initial = if self.rec.syn_retransmitted && self.state.is_synchronized() {
             RTO_AFTER_LOST_SYN_US
         } else {
@@ -81,15 +81,15 @@ impl Conn {
 
     /// Starts the time-out anew.
     #[inline]
-    pub fn arm_rto<P>(&mut self, core: &Core<P>, now: Nanos) {
-        self.timers.rto = (!self.tx.board.is_empty()).then(|| now + self.rto_now(core));
+    pub fn arm_rto(&mut self, t: &Tunables, now: Nanos) {
+        self.timers.rto = (!self.tx.board.is_empty()).then(|| now + self.rto_now(t));
     }
 
     /// An acknowledgement brought progress (RFC 6298, 5.3).
-    pub fn rearm_after_progress<P>(&mut self, core: &Core<P>, now: Nanos) {
-        self.arm_rto(core, now);
-        self.arm_probe(core, now);
-        self.arm_keepalive(core, now);
+    pub fn rearm_after_progress(&mut self, t: &Tunables, now: Nanos) {
+        self.arm_rto(t, now);
+        self.arm_probe(t, now);
+        self.arm_keepalive(t, now);
     }
 
     /// A burst has departed: what guards it counts from there.
@@ -100,20 +100,20 @@ impl Conn {
         let head_start = head.start;
         let last_end = self.tx.board.last().map_or(0, |r| r.end);
         if d.start <= head_start && head_start < d.end {
-            let due = d.last + self.rto_now(core);
+            let due = d.last + self.rto_now(core.tunables(self.tenant));
             if self.timers.rto.is_none_or(|t| t < due) {
                 self.timers.rto = Some(due);
             }
         }
         if d.end == last_end && self.timers.probe.is_some() {
-            self.arm_probe(core, d.last.min(now));
+            self.arm_probe(core.tunables(self.tenant), d.last.min(now));
         }
     }
 
     /// Arms the tail loss probe (RFC 8985, 7.2), when one makes sense.
-    pub fn arm_probe<P>(&mut self, core: &Core<P>, from: Nanos) {
+    #[inline]
+    pub fn arm_probe(&mut self, t: &Tunables, from: Nanos) {
         self.timers.probe = None;
-        let t = core.tunables(self.tenant);
         let counts = self.tx.board.counts();
         if !matches!(t.early_retrans, 3 | 4)
             || !self.agreed.sack
@@ -156,10 +156,9 @@ impl Conn {
         self.timers.persist = Some(now + Nanos::from_micros(wait));
     }
 
-    pub fn arm_keepalive<P>(&mut self, core: &Core<P>, now: Nanos) {
+    pub fn arm_keepalive(&mut self, t: &Tunables, now: Nanos) {
         self.timers.keepalive = None;
         if self.app.keepalive && self.state.is_synchronized() {
-            let t = core.tunables(self.tenant);
             self.timers.keepalive = Some(now + Nanos::from_secs(u64::from(t.keepalive_time)));
         }
     }
@@ -188,11 +187,11 @@ impl Conn {
         if take(&mut self.timers.probe, now) && !self.rec.in_recovery_or_loss() {
             if self.tx.board.last().is_some_and(|r| r.in_nic()) {
                 // The tail has not even left: no reason to suspect anything.
-                self.arm_probe(core, now);
+                self.arm_probe(core.tunables(self.tenant), now);
             } else {
                 self.rec.probe_due = true;
                 // The time-out counts anew from the probe.
-                self.arm_rto(core, now);
+                self.arm_rto(core.tunables(self.tenant), now);
             }
         }
         if take(&mut self.timers.rto, now) {
@@ -211,7 +210,7 @@ impl Conn {
         let nothing = super::recovery::Delivered::default();
         self.after_ack(core, now, &nothing, false, None, false);
         if self.tx.board.counts().lost > before {
-            self.arm_rto(core, now);
+            self.arm_rto(core.tunables(self.tenant), now);
         }
     }
 
@@ -221,7 +220,7 @@ impl Conn {
         };
         if head.in_nic() {
             // It has not left: nothing to conclude.
-            self.arm_rto(core, now);
+            self.arm_rto(core.tunables(self.tenant), now);
             return;
         }
         let t = core.tunables(self.tenant);
@@ -243,11 +242,11 @@ impl Conn {
         }
         self.rec.backoff += 1;
         self.begin_loss(core);
-        self.update_rate(core);
+        self.update_rate(core.tunables(self.tenant));
         self.tx.wstamp = self.tx.wstamp.min(now);
         // Ask for the neighbour's address anew: it may have changed.
         self.nic.mac = None;
-        self.arm_rto(core, now);
+        self.arm_rto(core.tunables(self.tenant), now);
     }
 
     fn on_persist<P>(&mut self, core: &mut Core<P>, now: Nanos) {

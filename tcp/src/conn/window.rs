@@ -5,13 +5,13 @@
 use super::Conn;
 use crate::arith::pacing::{PacingInput, pacing_rate};
 use crate::shared::Core;
+use crate::tunables::Tunables;
 use tsonic_types::Nanos;
 
 impl Conn {
     /// Pacing rate from window and round-trip time.
     #[inline]
-    pub fn update_rate<P>(&mut self, core: &Core<P>) {
-        let t = core.tunables(self.tenant);
+    pub fn update_rate(&mut self, t: &Tunables) {
         let max = t.max_pacing_rate.min(self.tx.max_rate);
         if self.rtt.srtt8_us() == 0 {
             self.tx.rate = max;
@@ -67,7 +67,7 @@ impl Conn {
         if !t.slow_start_after_idle || self.rec.in_recovery_or_loss() {
             return;
         }
-        let rto = self.rto_now(core);
+        let rto = self.rto_now(t);
         let floor = t.initial_cwnd.min(self.cc.cwnd);
         if idle > rto {
             self.cc.ssthresh = self.cc.ssthresh.max(self.cc.cwnd / 4 * 3);

@@ -189,7 +189,7 @@ impl<P: ChunkPool> Engine<P> {
             _ => {}
         }
         c.nic.core = core;
-        let room = c.write_room(&self.core);
+        let room = c.write_room(self.core.tunables(c.tenant));
         let n = c.tx.buffer.write(&mut self.core.pool, bytes, room);
         if n < bytes.len() {
             c.app.wants_write = true;
@@ -301,8 +301,12 @@ impl<P: ChunkPool> Engine<P> {
 
     /// Bytes that a write would take now, and bytes that a read would give.
     pub fn room(&self, id: ConnId) -> Option<(u64, u64)> {
-        self.get(id)
-            .map(|c| (c.write_room(&self.core), c.rx.queue.readable()))
+        self.get(id).map(|c| {
+            (
+                c.write_room(self.core.tunables(c.tenant)),
+                c.rx.queue.readable(),
+            )
+        })
     }
 
     /// Switches Nagle's algorithm off (`true`) or on.
@@ -316,7 +320,7 @@ impl<P: ChunkPool> Engine<P> {
             && let Some(c) = conn_at(&mut self.slots, id.index)
         {
             c.app.keepalive = on;
-            c.arm_keepalive(&self.core, now);
+            c.arm_keepalive(self.core.tunables(c.tenant), now);
         }
         self.settle(id.index);
     }
@@ -327,7 +331,7 @@ impl<P: ChunkPool> Engine<P> {
             && let Some(c) = conn_at(&mut self.slots, id.index)
         {
             c.tx.max_rate = rate.0.max(1);
-            c.update_rate(&self.core);
+            c.update_rate(self.core.tunables(c.tenant));
         }
     }
 

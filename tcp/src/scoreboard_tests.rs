@@ -20,6 +20,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (1u64..2000).prop_map(Step::Push),
         (0u64..1500).prop_map(Step::Ack),
+        // Between two segments, which is what peers acknowledge.
+        (0u64..15).prop_map(|n| Step::Ack(n * u64::from(MSS))),
         (0u64..5000, 1u64..900).prop_map(|(a, n)| Step::Sack(a, n)),
         (0usize..20).prop_map(Step::Lose),
         Just(Step::Retransmit),
@@ -80,7 +82,12 @@ proptest! {
                 Step::Ack(n) => {
                     let una = (model.una + n).min(nxt);
                     let mut seen = 0;
-                    b.acknowledge(una, |r, _| seen += r.end - r.start);
+                    let mut right = true;
+                    b.acknowledge(una, |r, n| {
+                        seen += r.end - r.start;
+                        right &= n == r.segments(MSS);
+                    });
+                    prop_assert!(right);
                     prop_assert_eq!(seen, una - model.una);
                     model.una = una;
                 }

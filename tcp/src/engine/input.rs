@@ -44,14 +44,15 @@ impl<P: ChunkPool> Engine<P> {
             ethernet::IPV6 => ip::parse_v6(rest),
             _ => None,
         };
-        let Some((ip, packet)) = parsed else {
+        // Stays where it was read: a move would copy it.
+        let Some((ip, packet)) = &parsed else {
             return false;
         };
         match ip.protocol {
-            ip::TCP => self.take_tcp(now, eth.src, &ip, packet, meta),
-            ip::ICMPV6 if self.take_ndp(now, eth.src, &ip, packet) => true,
+            ip::TCP => self.take_tcp(now, eth.src, ip, packet, meta),
+            ip::ICMPV6 if self.take_ndp(now, eth.src, ip, packet) => true,
             ip::ICMP | ip::ICMPV6 if self.core.config.interface.owns(ip.dst) => {
-                self.take_echo(eth.src, &ip, packet)
+                self.take_echo(eth.src, ip, packet)
             }
             _ => false,
         }

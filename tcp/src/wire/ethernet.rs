@@ -54,38 +54,19 @@ impl Ethernet {
         let (dst, rest) = frame.split_first_chunk()?;
         let (src, rest) = rest.split_first_chunk()?;
         let (ethertype, rest) = rest.split_first_chunk()?;
+        let mut vlan = None;
+        let mut ethertype = u16::from_be_bytes(*ethertype);
+        let mut payload = rest;
+        if is_tag(ethertype) {
+            (vlan, ethertype, payload) = behind_tags(ethertype, rest)?;
+        }
         let header = Ethernet {
             dst: Mac(*dst),
             src: Mac(*src),
-            vlan: None,
-            ethertype: u16::from_be_bytes(*ethertype),
-        };
-        if header.ethertype == VLAN || header.ethertype == VLAN_S {
-            return header.behind_tags(frame);
-        }
-        Some((header, rest))
-    }
-
-    /// A header whose EtherType is that of a tag, with what lies behind it.
-    fn behind_tags(self, frame: &[u8]) -> Option<(Ethernet, &[u8])> {
-        let mut at = 12;
-        let mut vlan = None;
-        let mut ethertype = self.ethertype;
-        for _ in 0..2 {
-            if ethertype != VLAN && ethertype != VLAN_S {
-                break;
-            }
-            let tci = be16(frame, at + 2)?;
-            vlan = vlan.or(Some(tci & 0x0fff));
-            ethertype = be16(frame, at + 4)?;
-            at += 4;
-        }
-        let header = Ethernet {
             vlan,
             ethertype,
-            ..self
         };
-        Some((header, &frame[at + 2..]))
+        Some((header, payload))
     }
 
     /// Bytes of the header: 14, or 18 with a tag.
@@ -104,6 +85,25 @@ impl Ethernet {
         put16(out, self.header_len() - 2, self.ethertype);
         self.header_len()
     }
+}
+
+const fn is_tag(ethertype: u16) -> bool {
+    ethertype == VLAN || ethertype == VLAN_S
+}
+
+/// VLAN id, EtherType and payload behind a tag of type `ethertype`, and behind a
+/// second one if it follows; `rest` begins with what is in the first.
+fn behind_tags(mut ethertype: u16, mut rest: &[u8]) -> Option<(Option<u16>, u16, &[u8])> {
+    let mut vlan = None;
+    for _ in 0..2 {
+        if !is_tag(ethertype) {
+            break;
+        }
+        vlan = vlan.or(Some(be16(rest, 0)? & 0x0fff));
+        ethertype = be16(rest, 2)?;
+        rest = &rest[4..];
+    }
+    Some((vlan, ethertype, rest))
 }
 
 #[cfg(test)]
@@ -125,5 +125,21 @@ mod tests {
         for cut in 0..18 {
             assert_eq!(Ethernet::parse(&b[..cut]), None);
         }
+    }
+
+    #[test]
+    fn two_tags_are_skipped_and_the_outer_one_counts() {
+        let mut b = [0u8; 24];
+        for (at, word) in [VLAN_S, 0x2007, VLAN, 0x0064, IPV6].into_iter().enumerate() {
+            put16(&mut b, 12 + 2 * at, word);
+        }
+        let (h, rest) = Ethernet::parse(&b).unwrap();
+        assert_eq!((h.vlan, h.ethertype, rest.len()), (Some(7), IPV6, 2));
+        for cut in 0..22 {
+            assert_eq!(Ethernet::parse(&b[..cut]), None);
+        }
+        // A third one is nothing that we know.
+        put16(&mut b, 20, VLAN);
+        assert_eq!(Ethernet::parse(&b).unwrap().0.ethertype, VLAN);
     }
 }

@@ -289,15 +289,6 @@ impl<F: PciFunction> Nic<F> {
     pub fn take_fault(&mut self) -> Option<DriverError> {
         self.fault.take()
     }
-
-    /// Gives freed receive buffers back to the device, a doorbell a queue and batch.
-    pub fn refill(&mut self) {
-        for rx in &mut self.rx {
-            if let Err(e) = rx.refill(self.device.function()) {
-                self.fault = Some(e);
-            }
-        }
-    }
 }
 
 impl<F: PciFunction> TxPort for Nic<F> {
@@ -432,12 +423,14 @@ impl<F: PciFunction> RxPort for Nic<F> {
                     },
                 );
             });
+            if let Err(e) = rx.refill(self.device.function()) {
+                self.fault = Some(e);
+            }
         }
         self.next_rx += 1;
         if self.next_rx >= self.rx.len() {
             self.next_rx = 0;
         }
-        self.refill();
         budget - left
     }
 }

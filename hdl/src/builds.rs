@@ -6,7 +6,7 @@ use crate::verilog::{self, Generated};
 use rust_hdl::prelude::*;
 
 /// 8 queue pairs, 64 flow slots.
-pub type Nic8 = Nic<8, 8, 3, 6, 6, 7, 64, 128, 41, 38, 68, 3, 7, 8>;
+pub type Nic8 = Nic<8, 8, 3, 6, 6, 7, 64, 128, 41, 38, 68, 3, 7, 8, 8>;
 
 /// Rows of the flow table, that of unpaced bursts included, in every build.
 pub const FLOW_SLOTS: u32 = 64;

@@ -53,16 +53,16 @@ use crate::segment::Segmenter;
 use tsonic_regs::limits::MAX_SEGMENT_DEFAULT;
 
 /// 4 queue pairs, 64 flow slots.
-pub type Nic4 = Nic<4, 4, 2, 6, 6, 7, 64, 128, 41, 37, 67, 2, 6, 7>;
+pub type Nic4 = Nic<4, 4, 2, 6, 6, 7, 64, 128, 41, 37, 67, 2, 6, 8, 7>;
 /// 32 queue pairs, 64 flow slots.
-pub type Nic32 = Nic<32, 32, 5, 6, 6, 7, 64, 128, 41, 40, 70, 5, 9, 10>;
+pub type Nic32 = Nic<32, 32, 5, 6, 6, 7, 64, 128, 41, 40, 70, 5, 9, 10, 10>;
 
 /// log2 of the words of the segmenter's payload ring, and that plus 1.
 const RING: usize = 11;
 const RING_POINTER: usize = RING + 1;
 
 /// The NIC with Q queue pairs. N to W are those of [`Schedule`], RA and RC of
-/// [`Receive`], CA of [`Csr`].
+/// [`Receive`], CA of [`Csr`], BA of [`Budget`].
 #[derive(LogicBlock)]
 pub struct Nic<
     const Q: usize,
@@ -79,6 +79,7 @@ pub struct Nic<
     const RA: usize,
     const RC: usize,
     const CA: usize,
+    const BA: usize,
 > {
     /// Clock.
     pub clock: Signal<In, Clock>,
@@ -176,7 +177,7 @@ pub struct Nic<
     flow_limit: FlowLimit<SB, LB>,
     interrupt: Interrupt<Q>,
     receive: Receive<Q, RA, RC>,
-    budget: Budget<N, QB, CA>,
+    budget: Budget<N, QB, BA>,
     memory: Memory,
 
     max_segment: Setting<18>,
@@ -207,7 +208,8 @@ impl<
     const RA: usize,
     const RC: usize,
     const CA: usize,
-> Nic<Q, N, QB, SB, IB, LB, F, M, FE, GE, W, RA, RC, CA>
+    const BA: usize,
+> Nic<Q, N, QB, SB, IB, LB, F, M, FE, GE, W, RA, RC, CA, BA>
 {
     /// A NIC whose register BUILD_HASH reads `hash`.
     ///
@@ -305,7 +307,8 @@ impl<
     const RA: usize,
     const RC: usize,
     const CA: usize,
-> Logic for Nic<Q, N, QB, SB, IB, LB, F, M, FE, GE, W, RA, RC, CA>
+    const BA: usize,
+> Logic for Nic<Q, N, QB, SB, IB, LB, F, M, FE, GE, W, RA, RC, CA, BA>
 {
     #[hdl_gen]
     fn update(&mut self) {

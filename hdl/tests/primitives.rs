@@ -167,6 +167,45 @@ fn ram_refuses_a_read_that_hits_a_write() {
 }
 
 #[test]
+fn pair_ram() {
+    lock_step(
+        PairRam::<Bits<64>, 5>::default(),
+        |b| &mut b.clock,
+        CYCLES,
+        1,
+        |b, rng| {
+            let (write, read): (Bits<5>, Bits<5>) = (bits_of(rng), bits_of(rng));
+            let (second, read_second) = (rng.random_bool(0.5), rng.random_bool(0.5));
+            let writes = rng.random_bool(0.5);
+            b.write_enable.next = writes;
+            b.write_address.next = write;
+            b.write_second.next = second;
+            b.write_data.next = bits_of(rng);
+            let hit = writes && (write, second) == (read, read_second);
+            b.read_enable.next = rng.random_bool(0.7) && !hit;
+            b.read_address.next = read;
+            b.read_second.next = read_second;
+        },
+    );
+}
+
+#[test]
+#[should_panic(expected = "a read hits the write of word 21")]
+fn pair_ram_refuses_a_read_that_hits_a_write() {
+    let mut ram = PairRam::<Bits<8>, 4>::default();
+    ram.connect_all();
+    ram.write_enable.next = true;
+    ram.read_enable.next = true;
+    ram.write_address.next = 5.into();
+    ram.write_second.next = true;
+    ram.read_address.next = 5.into();
+    ram.read_second.next = true;
+    simulate(&mut ram, 10);
+    ram.clock.next = true.into();
+    simulate(&mut ram, 10);
+}
+
+#[test]
 fn ram_with_byte_enables() {
     lock_step(
         RamBe::<5, 64, 8>::default(),

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The counters of the global block.
+//!
+//! Totals of 64 bits stand in distributed RAM, which has one adder. It comes to each
+//! of 16 places in turn and adds what the place's counter counted since. So a total
+//! is up to date 18 cycles after the last event.
 
-use super::Counter;
+use super::Recent;
 use crate::prelude::*;
 use tsonic_regs::registers::global;
 
@@ -52,19 +56,29 @@ pub struct Counters {
     /// Its value.
     pub read_value: Signal<Out, Bits<32>>,
 
-    frames_out: Counter<1>,
-    bytes_out: Counter<17>,
-    bursts_out: Counter<1>,
-    errors_out: Counter<1>,
-    bells_refused: Counter<2>,
-    frames_in: Counter<1>,
-    bytes_in: Counter<16>,
-    no_buffer_in: Counter<1>,
-    errors_in: Counter<1>,
-    csum_errors_in: Counter<1>,
+    // 16 cycles of events fit.
+    frames_out: Recent<1, 5>,
+    bytes_out: Recent<17, 21>,
+    bursts_out: Recent<1, 5>,
+    errors_out: Recent<1, 5>,
+    bells_refused: Recent<2, 6>,
+    frames_in: Recent<1, 5>,
+    bytes_in: Recent<16, 20>,
+    no_buffer_in: Recent<1, 5>,
+    errors_in: Recent<1, 5>,
+    csum_errors_in: Recent<1, 5>,
+    totals: LutRam2<Bits<64>, 4>,
+    wiped: DFF<Bits<5>>,
+    ready: Signal<Local, bool>,
+    place: DFF<Bits<4>>,
+    place_hot: OneHot<4, 16>,
+    recent: Signal<Local, Bits<21>>,
+    // One cycle later: what is added to what, and where.
+    old: DFF<Bits<64>>,
+    gain: DFF<Bits<21>>,
+    gain_wide: Zext<21, 64>,
+    written: DFF<Bits<4>>,
     refusals: Signal<Local, Bits<2>>,
-    number: Signal<Local, Bits<4>>,
-    chosen: Signal<Local, Bits<64>>,
     first: Fixed<15, { global::TX_FRAMES.offset as u64 }>,
     past: Fixed<15, 0x480>,
 }
@@ -86,6 +100,8 @@ impl Logic for Counters {
             errors_in,
             csum_errors_in
         );
+        dff_setup!(self, clock, wiped, place, old, gain, written);
+        clock!(self, clock, totals);
         self.frames_out.clear.next = self.clear.val();
         self.bytes_out.clear.next = self.clear.val();
         self.bursts_out.clear.next = self.clear.val();
@@ -123,32 +139,67 @@ impl Logic for Counters {
 
         self.found.next =
             (self.offset.val() >= self.first.val()) & (self.offset.val() < self.past.val());
-        self.number.next = self.offset.val().get_bits::<4>(3);
-        self.chosen.next = 0.into();
-        if self.number.val() == 0 {
-            self.chosen.next = self.frames_out.count.val();
-        } else if self.number.val() == 1 {
-            self.chosen.next = self.bytes_out.count.val();
-        } else if self.number.val() == 2 {
-            self.chosen.next = self.bursts_out.count.val();
-        } else if self.number.val() == 3 {
-            self.chosen.next = self.errors_out.count.val();
-        } else if self.number.val() == 4 {
-            self.chosen.next = self.bells_refused.count.val();
-        } else if self.number.val() == 8 {
-            self.chosen.next = self.frames_in.count.val();
-        } else if self.number.val() == 9 {
-            self.chosen.next = self.bytes_in.count.val();
-        } else if self.number.val() == 10 {
-            self.chosen.next = self.no_buffer_in.count.val();
-        } else if self.number.val() == 11 {
-            self.chosen.next = self.errors_in.count.val();
-        } else if self.number.val() == 12 {
-            self.chosen.next = self.csum_errors_in.count.val();
+        // After a clear, and at power-up, a round writes zeros.
+        self.ready.next = self.wiped.q.val().get_bit(4);
+        if self.clear.val() {
+            self.wiped.d.next = 0.into();
+        } else if !self.ready.val() {
+            self.wiped.d.next = self.wiped.q.val() + 1;
         }
-        self.read_value.next = self.chosen.val().get_bits::<32>(0);
+
+        // The place whose turn it is.
+        self.place.d.next = self.place.q.val() + 1;
+        self.place_hot.index.next = self.place.q.val();
+        self.place_hot.enable.next = self.ready.val();
+        self.frames_out.take.next = self.place_hot.out.val().get_bit(0);
+        self.bytes_out.take.next = self.place_hot.out.val().get_bit(1);
+        self.bursts_out.take.next = self.place_hot.out.val().get_bit(2);
+        self.errors_out.take.next = self.place_hot.out.val().get_bit(3);
+        self.bells_refused.take.next = self.place_hot.out.val().get_bit(4);
+        self.frames_in.take.next = self.place_hot.out.val().get_bit(8);
+        self.bytes_in.take.next = self.place_hot.out.val().get_bit(9);
+        self.no_buffer_in.take.next = self.place_hot.out.val().get_bit(10);
+        self.errors_in.take.next = self.place_hot.out.val().get_bit(11);
+        self.csum_errors_in.take.next = self.place_hot.out.val().get_bit(12);
+        self.recent.next = 0.into();
+        if self.place.q.val() == 0 {
+            self.recent.next = self.frames_out.sum.val();
+        } else if self.place.q.val() == 1 {
+            self.recent.next = self.bytes_out.sum.val();
+        } else if self.place.q.val() == 2 {
+            self.recent.next = self.bursts_out.sum.val();
+        } else if self.place.q.val() == 3 {
+            self.recent.next = self.errors_out.sum.val();
+        } else if self.place.q.val() == 4 {
+            self.recent.next = self.bells_refused.sum.val();
+        } else if self.place.q.val() == 8 {
+            self.recent.next = self.frames_in.sum.val();
+        } else if self.place.q.val() == 9 {
+            self.recent.next = self.bytes_in.sum.val();
+        } else if self.place.q.val() == 10 {
+            self.recent.next = self.no_buffer_in.sum.val();
+        } else if self.place.q.val() == 11 {
+            self.recent.next = self.errors_in.sum.val();
+        } else if self.place.q.val() == 12 {
+            self.recent.next = self.csum_errors_in.sum.val();
+        }
+        self.totals.read_address0.next = self.place.q.val();
+        self.written.d.next = self.place.q.val();
+        self.old.d.next = 0.into();
+        self.gain.d.next = 0.into();
+        if self.ready.val() {
+            self.old.d.next = self.totals.read_data0.val();
+            self.gain.d.next = self.recent.val();
+        }
+        self.gain_wide.data.next = self.gain.q.val();
+        self.totals.write_enable.next = true;
+        self.totals.write_address.next = self.written.q.val();
+        self.totals.write_data.next = self.old.q.val() + self.gain_wide.out.val();
+
+        self.totals.read_address1.next = self.offset.val().get_bits::<4>(3);
+        self.read_value.next = self.totals.read_data1.val().get_bits::<32>(0);
         if self.offset.val().get_bit(2) {
-            self.read_value.next = self.chosen.val().get_bits::<32>(32);
+            self.read_value.next = self.totals.read_data1.val().get_bits::<32>(32);
         }
     }
 }

@@ -28,7 +28,7 @@ mod settings;
 mod ticks;
 
 pub use clear::Clear;
-pub use counter::Counter;
+pub use counter::Recent;
 pub use counters::Counters;
 pub use decode::Decode;
 pub use events::EventRegisters;
@@ -202,8 +202,10 @@ pub struct Csr<const A: usize> {
     counters: Counters,
     clock_ticks: TickCounter,
     constants: ROM<Bits<32>, 4>,
-    queue_copy: Ram<Bits<32>, A>,
-    row_copy: Ram<Bits<32>, 8>,
+    copies: PairRam<Bits<32>, A>,
+    copy_row: Zext<8, A>,
+    copy_at: Signal<Local, Bits<A>>,
+    row_write: Signal<Local, Bit>,
     ticks_high: DFF<Bits<32>>,
     queue_pack: Pack2<5, 8, 13>,
     queue_number: Signal<Local, Bits<13>>,
@@ -234,11 +236,12 @@ impl<const A: usize> Csr<A> {
     /// The register space of a build.
     ///
     /// # Panics
-    /// When A bits do not number the registers of all queues.
+    /// When A bits do not number the registers of all queues, or the rows of key and
+    /// table.
     pub fn new(build: &Build) -> Self {
         assert!(
-            A > 5 && A <= 13 && build.queues as usize <= 1 << (A - 5),
-            "A numbers queue registers"
+            (8..=13).contains(&A) && build.queues as usize <= 1 << (A - 5),
+            "A numbers queue registers and rows"
         );
         Self {
             clock: Default::default(),
@@ -291,8 +294,10 @@ impl<const A: usize> Csr<A> {
             counters: Default::default(),
             clock_ticks: Default::default(),
             constants: build.constants().into(),
-            queue_copy: Default::default(),
-            row_copy: Default::default(),
+            copies: Default::default(),
+            copy_row: Default::default(),
+            copy_at: Default::default(),
+            row_write: Default::default(),
             ticks_high: Default::default(),
             queue_pack: Default::default(),
             queue_number: Default::default(),
@@ -337,8 +342,7 @@ impl<const A: usize> Logic for Csr<A> {
             event_registers,
             counters,
             clock_ticks,
-            queue_copy,
-            row_copy
+            copies
         );
         self.decode.reg_wr_valid.next = self.reg_wr_valid.val();
         self.decode.reg_rd_valid.next = self.reg_rd_valid.val();
@@ -423,22 +427,26 @@ impl<const A: usize> Logic for Csr<A> {
         self.queue_pack.i0.next = self.register_at.val().get_bits::<5>(2);
         self.queue_pack.i1.next = self.queue_at.val();
         self.queue_number.next = self.queue_pack.out.val();
-        self.queue_copy.write_enable.next = self.queue_write.val();
-        self.queue_copy.write_address.next = self.queue_number.val().get_bits::<A>(0);
-        self.queue_copy.write_data.next = self.write_value.val();
-        self.queue_copy.read_enable.next = self.decode.read.val() & !self.in_reset.val();
-        self.queue_copy.read_address.next = self.queue_number.val().get_bits::<A>(0);
         self.is_row.next = self.decode.in_global.val()
             & (self.decode.offset.val() >= self.o_rows.val())
             & (self.decode.offset.val() < self.o_rows_end.val());
-        self.row_copy.write_enable.next = self.decode.write_global.val() & self.is_row.val();
+        self.row_write.next = self.decode.write_global.val() & self.is_row.val();
+        self.copies.read_second.next = self.is_row.val();
         if self.in_reset.val() {
-            self.row_copy.write_enable.next = self.clear.row_write.val();
+            self.row_write.next = self.clear.row_write.val();
         }
-        self.row_copy.write_address.next = self.row_at.val();
-        self.row_copy.write_data.next = self.write_value.val();
-        self.row_copy.read_enable.next = self.decode.read.val() & !self.in_reset.val();
-        self.row_copy.read_address.next = self.row_at.val();
+        // Never both at once: registers of queues are first words, rows are second ones.
+        self.copy_row.data.next = self.row_at.val();
+        self.copy_at.next = self.queue_number.val().get_bits::<A>(0);
+        if self.row_write.val() | self.is_row.val() {
+            self.copy_at.next = self.copy_row.out.val();
+        }
+        self.copies.write_enable.next = self.queue_write.val() | self.row_write.val();
+        self.copies.write_address.next = self.copy_at.val();
+        self.copies.write_second.next = self.row_write.val();
+        self.copies.write_data.next = self.write_value.val();
+        self.copies.read_enable.next = self.decode.read.val() & !self.in_reset.val();
+        self.copies.read_address.next = self.copy_at.val();
 
         // Reading: stage 1 chooses among registers, stage 2 between that and copies.
         self.constants.address.next = self.decode.offset.val().get_bits::<4>(2);
@@ -477,10 +485,8 @@ impl<const A: usize> Logic for Csr<A> {
             self.value_then.d.next = self.now.val().get_bits::<32>(32);
         }
         self.answer.d.next = self.value_then.q.val();
-        if self.from_queue.q.val() {
-            self.answer.d.next = self.queue_copy.read_data.val();
-        } else if self.from_row.q.val() {
-            self.answer.d.next = self.row_copy.read_data.val();
+        if self.from_queue.q.val() | self.from_row.q.val() {
+            self.answer.d.next = self.copies.read_data.val();
         }
         self.answered.d.next = self.asked.q.val();
         self.reg_rd_data.next = self.answer.q.val();

@@ -19,6 +19,7 @@
 //! | [`Delay`]`<D, N>` | N registers in a row, with enable | N cycles |
 //! | [`Ram`]`<D, A>` | 2^A words, one write and one read port, block RAM; a read must not hit a write of its cycle | read 1 cycle |
 //! | [`RamBe`]`<A, W, B>` | the same with B byte enables | read 1 cycle |
+//! | [`PairRam`]`<D, A>` | 2^A pairs of words, one of a pair at a time; otherwise as `Ram` | read 1 cycle |
 //! | [`QueueRam`]`<D, Q, L>` | words of Q queues; a read may hit a write of its cycle and then returns the new word; distributed RAM up to 32 words, else block RAM | read 1 cycle |
 //! | [`LutRam`]`<D, A>` | 2^A words, one write port, one asynchronous read port, distributed RAM | read comb. |
 //! | [`LutRam2`]`<D, A>` | the same with two read ports | read comb. |
@@ -48,6 +49,7 @@ mod flags;
 mod merge;
 mod multiplier;
 mod pack;
+mod pair_ram;
 mod queue_ram;
 mod ram;
 mod register;
@@ -70,6 +72,7 @@ pub use pack::{
     Pack2, Pack3, Pack4, Pack5, Pack6, Pack7, Pack8, PackArray, Unpack2, Unpack3, Unpack4, Unpack5,
     Unpack6, Unpack7, Unpack8, UnpackArray, Zext,
 };
+pub use pair_ram::PairRam;
 pub use queue_ram::QueueRam;
 pub use ram::{LutRam, LutRam2, Ram, RamBe};
 pub use register::{Delay, Reg};

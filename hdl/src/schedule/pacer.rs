@@ -34,6 +34,8 @@ pub struct Pacer<const IB: usize, const QB: usize, const LB: usize, const Q: usi
     pub clear: Signal<In, bool>,
     /// Identity, with the bit that says "queue" on top.
     pub clear_address: Signal<In, Bits<LB>>,
+    /// The second half of its state, not the first.
+    pub clear_second: Signal<In, bool>,
     /// Now, modulo 2^34.
     pub now: Signal<In, Bits<34>>,
     /// D in ticks.
@@ -97,9 +99,10 @@ pub struct Pacer<const IB: usize, const QB: usize, const LB: usize, const Q: usi
     /// Nothing is in work.
     pub empty: Signal<Out, bool>,
 
-    times: Ram<Bits<126>, LB>,
-    times_in: Pack3<28, 64, 34, 126>,
-    times_out: Unpack3<28, 64, 34, 126>,
+    // V's ticks, then its fraction and E.
+    times: PairRam<Bits<64>, LB>,
+    times_in: Pack3<28, 34, 2, 64>,
+    times_out: Unpack3<28, 34, 2, 64>,
     times_address: Pack2<IB, 1, LB>,
     times_write: Pack2<IB, 1, LB>,
     launches: Ram<Bits<Q>, 8>,
@@ -120,7 +123,8 @@ pub struct Pacer<const IB: usize, const QB: usize, const LB: usize, const Q: usi
     a_ticks: DFF<Bits<64>>,
     a_wire_bytes: DFF<Bits<17>>,
     a_inv_rate: DFF<Bits<48>>,
-    times_word: DFF<Bits<126>>,
+    times_ticks: DFF<Bits<64>>,
+    times_rest: DFF<Bits<64>>,
     launch_word: DFF<Bits<Q>>,
     lead: DFF<Bits<64>>,
     launch_lead: DFF<Bits<65>>,
@@ -246,7 +250,8 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
             launch_counts,
             start,
             gap,
-            times_word,
+            times_ticks,
+            times_rest,
             launch_word
         );
         dff_setup!(
@@ -327,20 +332,28 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
         self.launch_word.d.next = self.launches.read_data.val();
         self.launches_out.data.next = self.launch_word.q.val();
 
-        // Step 0: reads. The registers below follow each other and stand still
+        // Steps 0 and 1: reads. The registers below follow each other and stand still
         // once their inputs do; step n holds what n registers in a row give.
         self.times_address.i0.next = self.a_id.q.val();
         self.times_address.i1.next = self.a_is_queue.q.val().into();
-        self.times.read_enable.next = self.a_busy.q.val() & (self.a_step.q.val() == 0);
+        self.times.read_enable.next =
+            self.a_busy.q.val() & ((self.a_step.q.val() == 0) | (self.a_step.q.val() == 1));
         self.times.read_address.next = self.times_address.out.val();
-        self.times_word.d.next = self.times.read_data.val();
-        self.times_out.data.next = self.times_word.q.val();
+        self.times.read_second.next = self.a_step.q.val() == 1;
+        if self.a_step.q.val() == 1 {
+            self.times_ticks.d.next = self.times.read_data.val();
+        }
+        if self.a_step.q.val() == 2 {
+            self.times_rest.d.next = self.times.read_data.val();
+        }
+        self.times_out.data.next = self.times_rest.q.val();
         self.product.a.next = self.a_wire_bytes.q.val();
         self.product.b.next = self.a_inv_rate.q.val();
 
-        // Step 2: V, E and launch relative to T.
-        self.lead.d.next = self.times_out.o1.val() - self.a_ticks.q.val();
-        self.key_lead.d.next = self.times_out.o2.val() - self.a_now.val();
+        // Step 2: V and launch relative to T; E follows one step behind, as does what
+        // comes from it.
+        self.lead.d.next = self.times_ticks.q.val() - self.a_ticks.q.val();
+        self.key_lead.d.next = self.times_out.o1.val() - self.a_now.val();
         self.wide_launch.data.next = self.launches_out.o0.val();
         self.wide_ticks.data.next = self.a_ticks.q.val();
         self.launch_lead.d.next = self.wide_launch.out.val() - self.wide_ticks.out.val();
@@ -373,7 +386,7 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
             self.launch.d.next = self.launch_low.val();
         }
 
-        // Step 4: max(V, T - D).
+        // Step 4 or 5: max(V, T - D).
         self.lead_low.next = self.lead_now.val().get_bits::<34>(0);
         self.start_pack.i0.next = self.times_out.o0.val();
         self.start_pack.i1.next = self.lead_low.val();
@@ -473,22 +486,27 @@ impl<const IB: usize, const QB: usize, const LB: usize, const Q: usize> Logic
         self.virtual_ticks.d.next = self.b_ticks.q.val() + self.sign_pack.out.val();
         self.virtual_fraction.d.next = self.new_virtual_now.val().get_bits::<28>(0);
 
-        // Step 3: the key. Step 4: state back, and is it reached?
+        // Step 3: the key, and V' back. Step 4: E' back, and is it reached?
         self.key.d.next = self.b_now.val() + self.departure.q.val();
         self.to_key.next = self.now.val() - self.key.q.val();
         self.times_in.i0.next = self.virtual_fraction.q.val();
-        self.times_in.i1.next = self.virtual_ticks.q.val();
-        self.times_in.i2.next = self.key.q.val();
+        self.times_in.i1.next = self.key.q.val();
+        self.times_in.i2.next = 0.into();
         self.times_write.i0.next = self.b_id.q.val();
         self.times_write.i1.next = self.b_is_queue.q.val().into();
+        self.times.write_enable.next =
+            (self.b_busy.q.val() & (self.b_step.q.val() == 3)) | self.b_done.val();
+        self.times.write_address.next = self.times_write.out.val();
+        self.times.write_second.next = self.b_step.q.val() == 4;
+        self.times.write_data.next = self.virtual_ticks.q.val();
+        if self.b_step.q.val() == 4 {
+            self.times.write_data.next = self.times_in.out.val();
+        }
         if self.clear.val() {
             self.times.write_enable.next = true;
             self.times.write_address.next = self.clear_address.val();
+            self.times.write_second.next = self.clear_second.val();
             self.times.write_data.next = 0.into();
-        } else {
-            self.times.write_enable.next = self.b_done.val();
-            self.times.write_address.next = self.times_write.out.val();
-            self.times.write_data.next = self.times_in.out.val();
         }
         if self.b_done.val() {
             self.r_valid.d.next = true;

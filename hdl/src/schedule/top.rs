@@ -144,6 +144,7 @@ pub struct Schedule<
     // Reset.
     cleared: DFF<bool>,
     clear_count: DFF<Bits<LB>>,
+    clear_second: DFF<bool>,
     in_reset: Signal<Local, bool>,
     clear_now: Signal<Local, Bits<LB>>,
     clear_queue: Zext<LB, QB>,
@@ -300,6 +301,7 @@ impl<
             clock,
             cleared,
             clear_count,
+            clear_second,
             e_valid,
             e_ctx,
             e_queue,
@@ -365,13 +367,17 @@ impl<
         self.ticks_now.next = self.ticks.val();
         self.now.next = self.ticks_now.val().get_bits::<34>(0);
 
-        // Reset: flags and registers at once, memories one word a cycle.
+        // Reset: flags and registers at once, memories one word in two cycles, which is
+        // one word a cycle where they hold two.
         self.in_reset.next = self.reset.val() | !self.cleared.q.val();
         self.resetting.next = !self.cleared.q.val();
         self.clear_now.next = self.clear_count.q.val();
         if !self.cleared.q.val() {
-            self.clear_count.d.next = self.clear_count.q.val() + 1;
-            self.cleared.d.next = self.clear_now.val().all();
+            self.clear_second.d.next = !self.clear_second.q.val();
+            if self.clear_second.q.val() {
+                self.clear_count.d.next = self.clear_count.q.val() + 1;
+                self.cleared.d.next = self.clear_now.val().all();
+            }
         }
         self.clear_queue.data.next = self.clear_count.q.val();
         self.clear_slot.data.next = self.clear_count.q.val();
@@ -379,6 +385,7 @@ impl<
         self.pacer.reset.next = self.in_reset.val();
         self.pacer.clear.next = self.in_reset.val();
         self.pacer.clear_address.next = self.clear_count.q.val();
+        self.pacer.clear_second.next = self.clear_second.q.val();
         self.due.reset.next = self.in_reset.val();
         self.drr.reset.next = self.in_reset.val();
         self.drr.clear.next = self.in_reset.val();
@@ -819,6 +826,7 @@ impl<
         if self.reset.val() {
             self.cleared.d.next = false;
             self.clear_count.d.next = 0.into();
+            self.clear_second.d.next = false;
         }
         if self.in_reset.val() {
             self.e_valid.d.next = false;
@@ -923,6 +931,7 @@ impl<
             recall: Default::default(),
             cleared: Default::default(),
             clear_count: Default::default(),
+            clear_second: Default::default(),
             in_reset: Default::default(),
             clear_now: Default::default(),
             clear_queue: Default::default(),

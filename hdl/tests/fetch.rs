@@ -223,3 +223,42 @@ fn doorbells_of_queues_that_are_off_are_refused() {
     bench.drain();
     assert_eq!(bench.taken[0], 7);
 }
+
+/// Whatever stage fetch is at when a queue is turned off and on again with bursts that
+/// were rung but not fetched: the new ring begins at slot 0, and nothing is taken that
+/// was not posted.
+#[test]
+fn a_queue_turned_off_and_on_at_any_moment_starts_at_slot_0() {
+    let knobs = Knobs {
+        bad: 0.0,
+        post: 0.0,
+        bad_bell: 0.0,
+        ..BUSY
+    };
+    let mut bench = Bench::new::<4>(7, knobs);
+    let cycles = |bench: &mut Bench, most: u64| {
+        let n = bench.rng.random_range(0..=most);
+        (0..n).for_each(|_| bench.cycle());
+    };
+    bench.enable(0, 1 << 32, 7, true);
+    for round in 1..=300 {
+        for _ in 0..bench.rng.random_range(1..8) {
+            bench.post(0);
+        }
+        bench.bell(0, bench.rings[0].tail);
+        cycles(&mut bench, 40);
+        bench.enable(0, (1 << 32) + (round << 20), 7, true);
+        cycles(&mut bench, 40);
+        // Of the old ring, what was under way may still come.
+        let first = bench.orders;
+        let most = bench.rng.random_range(1..4);
+        (0..most).for_each(|_| bench.post(0));
+        bench.bell(0, most);
+        (0..1_500).for_each(|_| bench.cycle());
+        let lost = bench.expected.values().filter(|p| p.order > first);
+        assert_eq!(lost.count(), 0, "round {round}");
+        assert_eq!(bench.unknown, 0, "round {round}");
+        bench.expected.clear();
+    }
+    bench.drain();
+}

@@ -356,7 +356,11 @@ impl<const Q: usize> Logic for Issue<Q> {
                 self.state.d.next = IssueState::Idle;
             }
             IssueState::Read => {
+                // A ring that was turned on since starts at 0, which is kept even when
+                // nothing is to be read yet.
                 self.fresh_clear.next = true;
+                self.head_ram.write_enable.next = true;
+                self.head_ram.write_data.next = self.start.val();
                 self.head.d.next = self.start.val();
                 self.used.d.next = self.used_ram.read_data.val();
                 self.base.d.next = self.ring_base.val().get_bits::<58>(6);

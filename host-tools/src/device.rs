@@ -8,13 +8,14 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 use thiserror::Error;
-use tsonic_sim::netns::{TapError, open_tap};
+use tsonic_sim::netns::{TapError, open_existing_tap};
 use tsonic_sim::pcapng::CaptureError;
 use tsonic_sim::root_complex::RootComplexConfig;
 use tsonic_sim::rtl::RtlError;
@@ -30,7 +31,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// The other process is `tsonic demo --device vfio-user:PATH`, a program on the driver's
 /// library, or QEMU (`-device vfio-user-pci`, memory as memory-backend-memfd,share=on).
 /// One client at a time; when it goes, however it goes, the NIC is reset and the next
-/// one is served. Ends, and removes the socket, at SIGINT or SIGTERM.
+/// one is served. Ends, and removes the socket, at SIGINT or SIGTERM, and when what its
+/// wire leads to is gone.
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Examples:\n  tsonic device --socket /run/nic.sock --wire sim\n  tsonic device --nic rtl --queues 4 --socket /tmp/nic.sock --wire tap:tap0 --json"
@@ -42,7 +44,7 @@ pub struct DeviceArgs {
     /// Where to listen.
     #[arg(long, value_name = "PATH")]
     pub socket: PathBuf,
-    /// What the wire leads to: a TAP interface by name, an open descriptor of one (or of
+    /// What the wire leads to: a TAP interface that exists, by name, an open descriptor of one (or of
     /// a socket that keeps packets apart), or a second NIC, served at PATH.far.
     #[arg(long, value_name = "tap:NAME|fd:N|sim", value_parser = wire)]
     pub wire: Wire,
@@ -77,6 +79,16 @@ pub enum Wire {
     Fd(RawFd),
     /// A second NIC.
     Sim,
+}
+
+impl fmt::Display for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wire::Tap(name) => write!(f, "tap:{name}"),
+            Wire::Fd(n) => write!(f, "fd:{n}"),
+            Wire::Sim => f.write_str("sim"),
+        }
+    }
 }
 
 fn wire(text: &str) -> Result<Wire, String> {
@@ -126,6 +138,14 @@ pub enum DeviceError {
     /// Standard output.
     #[error("{0}; check where standard output goes")]
     Output(io::Error),
+    /// What the wire leads to went away.
+    #[error("--wire {wire} is gone ({why}); make it again, then start this again")]
+    Lost {
+        /// The wire.
+        wire: Wire,
+        /// What the operating system says.
+        why: String,
+    },
     /// The NIC has stopped.
     #[error("the NIC's thread has stopped; this is a bug")]
     Stopped,
@@ -155,8 +175,12 @@ pub struct Ended {
     pub wire_dropped_payload_bytes: u64,
     pub wire_duplicated: u64,
     pub wire_reordered: u64,
+    /// Frames that what the wire leads to did not take.
+    pub refused: u64,
     /// Frames written to the capture.
     pub captured: Option<u64>,
+    /// Why the capture is not whole.
+    pub capture_error: Option<String>,
 }
 
 /// Where the second NIC is served.
@@ -189,7 +213,7 @@ fn world(args: &DeviceArgs) -> Result<World, DeviceError> {
             let pair = World::pair([nic()?, nic()?], memory, link);
             return pair.ok_or(DeviceError::Clocks);
         }
-        Wire::Tap(name) => open_tap(name)?,
+        Wire::Tap(name) => open_existing_tap(name)?,
         Wire::Fd(fd) => inherited(*fd)?,
     };
     let port = Box::new(TapPort::new(tap));
@@ -248,13 +272,18 @@ pub fn run(args: &DeviceArgs) -> Result<(), DeviceError> {
         pid: std::process::id(),
     };
     announce(args, &ready)?;
-    loop {
+    let lost = loop {
         match end.recv_timeout(LOOK) {
-            Ok(End::Signal | End::Stdin) | Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) if server.is_running() => {}
-            Err(RecvTimeoutError::Timeout) => return Err(DeviceError::Stopped),
+            Ok(End::Signal | End::Stdin) | Err(RecvTimeoutError::Disconnected) => break None,
+            Err(RecvTimeoutError::Timeout) if !server.is_running() => {
+                return Err(DeviceError::Stopped);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
         }
-    }
+        if let Some(why) = server.lost_wire() {
+            break Some(why.to_owned());
+        }
+    };
     let mut served = server.stop()?;
     let (wire, _) = served.world.wire_stats();
     let sum = |f: fn(&LineStats) -> u64| served.lines.iter().map(f).sum();
@@ -268,15 +297,32 @@ pub fn run(args: &DeviceArgs) -> Result<(), DeviceError> {
         wire_dropped_payload_bytes: wire.lost_payload_bytes + wire.queue_drop_payload_bytes,
         wire_duplicated: wire.duplicated,
         wire_reordered: wire.reordered,
+        refused: served.world.refused(),
         captured: None,
+        capture_error: None,
     };
+    let mut captured = Ok(());
     if args.pcap.is_some() {
-        ended.captured = Some(served.world.end_capture()?);
+        match served.world.end_capture() {
+            Ok(frames) => ended.captured = Some(frames),
+            Err(error) => {
+                ended.capture_error = Some(error.to_string());
+                captured = Err(error);
+            }
+        }
     }
     if args.json {
         line(&serde_json::to_string(&ended).unwrap_or_default())?;
     }
-    Ok(())
+    if let Some(why) = lost {
+        let wire = args.wire.clone();
+        return Err(DeviceError::Lost { wire, why });
+    }
+    match captured {
+        // Whoever started this reads it in the line, and says it.
+        Err(_) if args.json && args.follow_stdin => Ok(()),
+        captured => Ok(captured?),
+    }
 }
 
 fn announce(args: &DeviceArgs, ready: &Ready) -> Result<(), DeviceError> {

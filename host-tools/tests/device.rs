@@ -6,6 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -177,6 +178,23 @@ fn a_demo_uses_a_device_that_is_there() {
             "{stderr}"
         );
     }
+    // One client at a time, and another hears why.
+    let client = VfioUserFunction::connect(&device.socket, VfioUserConfig::default());
+    let client = client.expect("nobody else uses it");
+    let out = tsonic(&args);
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(
+        stderr.contains("another client uses the device at"),
+        "{stderr}"
+    );
+    let out = tsonic(&["doctor", "--device", &place]);
+    let stdout = String::from_utf8_lossy(&out.stdout);
+    assert!(
+        stdout.contains("another client") && stdout.contains("end its client"),
+        "{stdout}"
+    );
+    drop(client);
     // Nobody else gets its socket.
     let socket = device.socket.to_string_lossy().into_owned();
     let out = tsonic(&["device", "--socket", &socket, "--wire", "sim"]);
@@ -206,6 +224,11 @@ fn what_makes_no_sense_gets_one_clear_sentence() {
             "/nonexistent/x: No such file",
         ),
         (
+            &["device", "--socket", "/tmp/x", "--wire", "tap:no-such-tap"],
+            1,
+            "no interface of that name; make it first",
+        ),
+        (
             &["device", "--socket", "/tmp/x", "--wire", "copper"],
             2,
             "no wire",
@@ -221,6 +244,46 @@ fn what_makes_no_sense_gets_one_clear_sentence() {
         assert_eq!(out.status.code(), Some(code), "{args:?}: {stderr}");
         assert!(stderr.contains(says), "{args:?}: {stderr}");
     }
+}
+
+#[test]
+fn a_capture_that_cannot_be_written_is_an_error_wherever_the_nic_is() {
+    let demo = ["demo", "--peer", "sim", "--size", "64KiB"];
+    for place in ["inproc", "vfio-user"] {
+        let pcap = ["--device", place, "--pcap", "/dev/full"];
+        let out = tsonic(&[&demo[..], &pcap].concat());
+        let stderr = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(1), "{place}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{place}: {stderr}");
+        assert!(stderr.contains("the capture is not whole: No space left"));
+        let stdout = String::from_utf8_lossy(&out.stdout);
+        assert!(stdout.contains("arrived as sent"), "{place}: {stdout}");
+    }
+    let mut device = Process::start(&["--wire", "sim", "--pcap", "/dev/full"]);
+    device.signal(libc::SIGTERM);
+    assert_eq!(device.child.wait().expect("it ends").code(), Some(1));
+}
+
+/// As when a TAP is deleted: what the wire leads to goes away.
+#[test]
+fn a_wire_that_leads_nowhere_any_more_ends_the_device() {
+    let mut ends = [0; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: room for two descriptors.
+    let made = unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) };
+    assert_eq!(made, 0);
+    // SAFETY: fresh descriptors that nobody else owns.
+    let [ours, theirs] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    // SAFETY: no memory is involved. Every child from now on inherits this one, no harm done.
+    assert_eq!(
+        unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) },
+        0
+    );
+    let wire = format!("fd:{}", theirs.as_raw_fd());
+    let mut device = Process::start(&["--wire", &wire]);
+    drop(ours);
+    assert_eq!(device.child.wait().expect("it ends").code(), Some(1));
+    assert!(!device.socket.exists(), "the socket is gone");
 }
 
 #[test]
@@ -419,7 +482,7 @@ fn patiently(args: &[&str]) -> Output {
     let started = Instant::now();
     loop {
         let out = tsonic(args);
-        let busy = String::from_utf8_lossy(&out.stderr).contains("closed the connection");
+        let busy = String::from_utf8_lossy(&out.stderr).contains("another client");
         if out.status.success() || !busy || started.elapsed() > HEARD {
             return out;
         }

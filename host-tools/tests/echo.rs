@@ -442,6 +442,21 @@ fn the_file_server_keeps_to_http_and_to_its_folder() {
 }
 
 #[test]
+fn an_interface_that_is_deleted_ends_it() {
+    let Some(mut host) = Host::start("echo-gone", &[]) else {
+        return;
+    };
+    let deleted = host.inside(|| {
+        let ip = |args: &[&str]| Command::new("ip").args(args).status().expect("ip runs");
+        ip(&["link", "set", "tsonic0", "down"]).success()
+            && ip(&["link", "del", "tsonic0"]).success()
+    });
+    assert!(deleted);
+    assert_eq!(host.running.wait(), Some(1));
+    assert_eq!(host.place.sockets().len(), 0);
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_the_remedy() {
     let place = Scratch::new("echo-refused");
     let folder = place.path().display().to_string();

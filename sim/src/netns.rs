@@ -245,7 +245,7 @@ pub fn open_existing_tap(name: &str) -> Result<OwnedFd, TapError> {
 ///
 /// # Errors
 /// [`TapError`], with the remedy.
-pub fn open_tap(name: &str) -> Result<OwnedFd, TapError> {
+fn open_tap(name: &str) -> Result<OwnedFd, TapError> {
     check_name(name)?;
     let tun = OpenOptions::new()
         .read(true)

@@ -131,4 +131,16 @@ pub trait Nic {
     /// can see, whichever is earlier. Takes arriving frames from the MAC as they
     /// come. `until` in the past does nothing.
     fn advance(&mut self, until: Ticks, env: &mut Env<'_>) -> Advance;
+
+    /// Whether a frame may wait for receive buffers that its host has not posted, instead
+    /// of being dropped: who runs the NIC says so when it holds the clock for the host
+    /// meanwhile ([`Nic::starving`]). What finds no room in the store is dropped in any
+    /// case. A NIC that is slower than any host needs no such thing.
+    fn wait_for_buffers(&mut self, _wait: bool) {}
+
+    /// Whether a frame waits so, and the host has been told of all that would let it
+    /// post buffers.
+    fn starving(&self) -> bool {
+        false
+    }
 }

@@ -4,7 +4,7 @@
 //! that needs, and [`crate::peer`] for the kernel's sockets.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,29 @@ pub struct TapPort {
     /// Bytes of a frame in `buffer` that was read while waiting.
     pending: Option<usize>,
     stats: TapStats,
+    /// Why nothing comes from it any more.
+    lost: Option<io::Error>,
+}
+
+/// Whether a read that failed so may succeed later. The interface is there then, if
+/// down: one that was deleted answers EBADFD for ever, and its descriptor stays readable.
+fn passes(e: &io::Error) -> bool {
+    e.kind() == ErrorKind::WouldBlock
+        || matches!(e.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// Whether a write that failed so means that nobody is there any more, rather than a full
+/// queue, an interface that is down, or a frame that it does not take.
+fn ends(e: &io::Error) -> bool {
+    let gone = [
+        libc::EBADFD,
+        libc::ENODEV,
+        libc::EPIPE,
+        libc::ECONNRESET,
+        libc::ECONNREFUSED,
+        libc::ENOTCONN,
+    ];
+    e.raw_os_error().is_some_and(|n| gone.contains(&n))
 }
 
 impl TapPort {
@@ -45,6 +68,7 @@ impl TapPort {
             buffer: vec![0; FRAME_MAX],
             pending: None,
             stats: TapStats::default(),
+            lost: None,
         }
     }
 
@@ -55,19 +79,40 @@ impl TapPort {
 
     /// Reads a frame, unless one is pending; whether one is.
     fn fill(&mut self) -> bool {
-        while self.pending.is_none() {
+        while self.pending.is_none() && self.lost.is_none() {
             match self.tap.read(&mut self.buffer) {
+                // The end of a socket that keeps packets apart, or an empty packet.
+                Ok(0) if self.hung_up() => self.lost = Some(ErrorKind::UnexpectedEof.into()),
                 Ok(n) => self.pending = (n > 0).then_some(n),
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                Err(e) => {
-                    if e.kind() != ErrorKind::WouldBlock {
-                        tracing::debug!(error = %e, "TAP read");
-                    }
-                }
+                Err(e) if passes(&e) => {}
+                Err(e) => self.lost = Some(e),
             }
             break;
         }
         self.pending.is_some()
+    }
+
+    /// Whether the other end of the descriptor is closed.
+    fn hung_up(&self) -> bool {
+        self.ready(0, Duration::ZERO) & (libc::POLLHUP | libc::POLLERR) != 0
+    }
+
+    /// Waits for `events`, for `at_most`; what there is.
+    fn ready(&self, events: libc::c_short, at_most: Duration) -> libc::c_short {
+        let mut poll = libc::pollfd {
+            fd: self.tap.as_raw_fd(),
+            events,
+            revents: 0,
+        };
+        let timeout = libc::timespec {
+            tv_sec: at_most.as_secs() as libc::time_t,
+            tv_nsec: at_most.subsec_nanos().into(),
+        };
+        // SAFETY: one live pollfd, a live timespec, no signal mask. A failure is
+        // a wait that ended early, which the caller expects.
+        unsafe { libc::ppoll(&mut poll, 1, &timeout, std::ptr::null()) };
+        poll.revents
     }
 }
 
@@ -78,7 +123,12 @@ impl Peer for TapPort {
                 Ok(_) => self.stats.to_kernel += 1,
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
                 // As a wire to a busy host: the frame is lost, TCP sends it again.
-                Err(_) => self.stats.refused += 1,
+                Err(e) => {
+                    self.stats.refused += 1;
+                    if ends(&e) {
+                        self.lost = Some(e);
+                    }
+                }
             }
             return;
         }
@@ -102,10 +152,23 @@ impl Peer for TapPort {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.tap.as_fd())
+        // One that is lost stays readable, which would end every wait at once.
+        self.lost.is_none().then(|| self.tap.as_fd())
+    }
+
+    fn lost(&self) -> Option<&io::Error> {
+        self.lost.as_ref()
+    }
+
+    fn refused(&self) -> u64 {
+        self.stats.refused
     }
 
     fn wait(&mut self, at_most: Duration) {
+        if self.lost.is_some() {
+            std::thread::sleep(at_most);
+            return;
+        }
         if at_most <= SPIN {
             let started = Instant::now();
             while !self.fill() && started.elapsed() < at_most {
@@ -116,17 +179,6 @@ impl Peer for TapPort {
         if self.pending.is_some() {
             return;
         }
-        let mut poll = libc::pollfd {
-            fd: self.tap.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let timeout = libc::timespec {
-            tv_sec: at_most.as_secs() as libc::time_t,
-            tv_nsec: at_most.subsec_nanos().into(),
-        };
-        // SAFETY: one live pollfd, a live timespec, no signal mask. A failure is
-        // a wait that ended early, which the caller expects.
-        unsafe { libc::ppoll(&mut poll, 1, &timeout, std::ptr::null()) };
+        self.ready(libc::POLLIN, at_most);
     }
 }

@@ -7,9 +7,13 @@
 //! bit by bit. *With a real peer* ([`Peer::real_time`]): while the NIC is busy the
 //! clock advances as simulated; while it is idle it never runs faster than wall
 //! time, for the peer may be about to answer, and timers must not fire before it
-//! could. So it is with hosts in other processes ([`World::set_hosts`]).
+//! could. So it is with hosts in other processes ([`World::set_hosts`]). While the next
+//! frame for one of those finds its receive ring empty, the clock stands still for up to
+//! [`HOLD_MAX`] of wall time: simulated time is faster than any process, and what the
+//! host would lose to that says nothing about it.
 //! [`World::dilation`] reports how the two compared.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path as FilePath;
 use std::time::{Duration, Instant};
@@ -29,6 +33,9 @@ use crate::wire::{Line, Path, PathConfig, PathStats};
 const STRIDE: Ticks = Ticks(64);
 /// Longest wait for a real peer in one step.
 const WAIT_MAX: Duration = Duration::from_millis(20);
+/// Longest wait for a host to fill its receive ring; what finds it empty then is dropped,
+/// until buffers come.
+pub const HOLD_MAX: Duration = Duration::from_millis(200);
 /// Steps of a busy NIC after which a real peer is looked at.
 const LOOK_STEPS: u32 = 16;
 
@@ -54,6 +61,16 @@ pub trait Peer: Send {
     /// things, too. `None`: there is nothing of the kind.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    /// Why it is gone for good, if it is: nothing will come from it any more.
+    fn lost(&self) -> Option<&io::Error> {
+        None
+    }
+
+    /// Frames that arrived and that it did not take.
+    fn refused(&self) -> u64 {
+        0
     }
 }
 
@@ -84,6 +101,8 @@ struct Node {
     line: Line,
     /// Vectors that landed, on their way to the function.
     landed: Vec<u16>,
+    /// Wall time that the clock has stood still for this host since it posted buffers.
+    held: Duration,
 }
 
 impl Node {
@@ -118,12 +137,22 @@ pub enum Step {
     Idle,
 }
 
+/// The capture of the first NIC's port.
+#[derive(Default)]
+enum Recording {
+    #[default]
+    Off,
+    On(Capture),
+    /// It has ended early.
+    Failed(CaptureError),
+}
+
 /// The NIC's port, for the length of a call.
 struct Port<'a> {
     line: &'a mut Line,
     out: &'a mut Path,
     back: &'a mut Path,
-    capture: &'a mut Option<Capture>,
+    capture: &'a mut Recording,
     clock: TickRate,
     /// Captures are of the first NIC's port.
     captures: bool,
@@ -131,12 +160,15 @@ struct Port<'a> {
 
 impl Port<'_> {
     fn capture(&mut self, at: Ticks, direction: Direction, frame: &[u8]) {
-        let Some(capture) = self.capture.as_mut().filter(|_| self.captures) else {
+        let Recording::On(capture) = &mut *self.capture else {
             return;
         };
+        if !self.captures {
+            return;
+        }
         if let Err(error) = capture.write(self.clock.to_nanos(at), direction, frame) {
-            tracing::warn!(%error, "the capture ends here");
-            *self.capture = None;
+            // The run goes on; whoever ends the capture hears of it.
+            *self.capture = Recording::Failed(error);
         }
     }
 }
@@ -170,7 +202,7 @@ pub struct World {
     hosts: Option<Box<dyn Hosts>>,
     out: Path,
     back: Path,
-    capture: Option<Capture>,
+    capture: Recording,
     clock: TickRate,
     frame: Vec<u8>,
     steps: u32,
@@ -195,7 +227,7 @@ impl World {
             hosts: None,
             out: Path::new(link.out, clock),
             back: Path::new(link.back, clock),
-            capture: None,
+            capture: Recording::Off,
             clock,
             frame: Vec::new(),
             steps: 0,
@@ -215,6 +247,7 @@ impl World {
             memory: RootComplex::new(memory),
             line: Line::new(link.line_rate, self.clock),
             landed: Vec::new(),
+            held: Duration::ZERO,
         });
         let queues = self.reg_read(node, global::QUEUES.offset as u32);
         if let Some(n) = self.nodes.get_mut(node) {
@@ -243,6 +276,9 @@ impl World {
     /// The hosts live in wall time from now on.
     pub fn set_hosts(&mut self, hosts: Box<dyn Hosts>) {
         self.hosts = Some(hosts);
+        for n in &mut self.nodes {
+            n.nic.wait_for_buffers(true);
+        }
     }
 
     /// Captures the (first) NIC's port to a pcapng file from now on.
@@ -250,18 +286,19 @@ impl World {
     /// # Errors
     /// [`CaptureError`].
     pub fn capture(&mut self, path: &FilePath) -> Result<(), CaptureError> {
-        self.capture = Some(Capture::create(path)?);
+        self.capture = Recording::On(Capture::create(path)?);
         Ok(())
     }
 
     /// Ends the capture; frames captured.
     ///
     /// # Errors
-    /// [`CaptureError`].
+    /// [`CaptureError`]: not every frame is in the file.
     pub fn end_capture(&mut self) -> Result<u64, CaptureError> {
-        match self.capture.take() {
-            Some(mut c) => c.flush().map(|()| c.frames()),
-            None => Ok(0),
+        match std::mem::take(&mut self.capture) {
+            Recording::On(mut c) => c.flush().map(|()| c.frames()),
+            Recording::Failed(error) => Err(error),
+            Recording::Off => Ok(0),
         }
     }
 
@@ -287,6 +324,16 @@ impl World {
     /// What the wire counted: from the first NIC, and to it.
     pub fn wire_stats(&self) -> (PathStats, PathStats) {
         (self.out.stats(), self.back.stats())
+    }
+
+    /// Why the peer is gone for good, if it is. The clock goes on without it.
+    pub fn lost_peer(&self) -> Option<&io::Error> {
+        self.peer.as_ref().and_then(|p| p.lost())
+    }
+
+    /// Frames that the peer did not take.
+    pub fn refused(&self) -> u64 {
+        self.peer.as_ref().map_or(0, |p| p.refused())
     }
 
     /// Host memory of NIC `node`.
@@ -346,6 +393,13 @@ impl World {
     /// Writes a register of NIC `node`.
     pub fn reg_write(&mut self, node: usize, offset: u32, value: u32) {
         self.with_nic(node, |nic, env| nic.reg_write(offset, value, env));
+        if self.hosts.is_some()
+            && is_buffer_doorbell(offset as usize)
+            && let Some(n) = self.nodes.get_mut(node)
+        {
+            n.held = Duration::ZERO;
+            n.nic.wait_for_buffers(true);
+        }
     }
 
     /// The function around NIC `node`.
@@ -440,6 +494,9 @@ impl World {
         if real && self.steps.is_multiple_of(LOOK_STEPS) {
             self.look_at_peer(now);
         }
+        if self.hold() {
+            return Step::Moved;
+        }
         let outside = self.next_outside();
         let inside = self.next_inside(now);
         let busy = self.nodes.iter().any(|n| !n.nic.idle());
@@ -479,6 +536,29 @@ impl World {
         } else {
             Step::Moved
         }
+    }
+
+    /// Waits for a host whose receive ring is empty, if there is one that has been told
+    /// of everything and has time left; whether it did.
+    fn hold(&mut self) -> bool {
+        let Some(hosts) = &mut self.hosts else {
+            return false;
+        };
+        let starves = |n: &Node| n.nic.starving() && n.memory.next_event().is_none();
+        let Some(n) = self.nodes.iter_mut().find(|n| starves(n)) else {
+            return false;
+        };
+        let left = HOLD_MAX.saturating_sub(n.held);
+        if left.is_zero() {
+            n.nic.wait_for_buffers(false);
+            return false;
+        }
+        let started = Instant::now();
+        hosts.wait(None, left.min(WAIT_MAX));
+        let waited = started.elapsed();
+        n.held += waited;
+        self.waited += waited;
+        true
     }
 
     /// Does what is due outside the NICs.
@@ -554,6 +634,11 @@ pub struct Slot<'a> {
 const fn is_clock(offset: usize) -> bool {
     let at = offset % DOORBELL_STRIDE;
     offset >= DOORBELL_BASE && (at == doorbell::CLOCK_LO.offset || at == doorbell::CLOCK_HI.offset)
+}
+
+/// Whether an offset in BAR 0 is that of a doorbell for receive buffers.
+const fn is_buffer_doorbell(offset: usize) -> bool {
+    offset >= DOORBELL_BASE && offset % DOORBELL_STRIDE == doorbell::RX_TAIL.offset
 }
 
 impl Slot<'_> {

@@ -134,6 +134,50 @@ fn ipv6_addresses_can_be_listened_on() {
     assert!(matches!(waiting.join(), Err(TapError::Gone(_))));
 }
 
+/// The ends of a wire that go away, each in its way, and what is there for a while only.
+#[test]
+fn a_port_that_is_gone_says_so_and_is_not_waited_for() {
+    use std::os::unix::net::UnixDatagram;
+    let gone = |port: &mut TapPort| {
+        port.poll(Ticks(0), &mut |_| {});
+        port.lost().is_some()
+    };
+    // A socket that keeps packets apart, as `fd:N` takes it.
+    let pair = || {
+        use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
+    };
+    let (ours, theirs) = pair();
+    let mut port = TapPort::new(ours);
+    assert!(!gone(&mut port) && port.descriptor().is_some());
+    drop(theirs);
+    assert!(gone(&mut port) && port.descriptor().is_none());
+    // Seen by a write only.
+    let (ours, theirs) = UnixDatagram::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let mut port = TapPort::new(ours.into());
+    drop(theirs);
+    port.receive(Ticks(0), &arp(1, [0; 6], KERNEL));
+    assert!(port.lost().is_some());
+    assert_eq!(port.refused(), 1);
+    let Some((peer, mut port)) = start(&TapConfig::default()) else {
+        return;
+    };
+    let ip = |args: &'static [&str]| {
+        let run = move || std::process::Command::new("ip").args(args).status();
+        let thread = peer.namespace().spawn(run).unwrap();
+        thread.join().unwrap().expect("ip runs").success()
+    };
+    // One that is down is there.
+    assert!(ip(&["link", "set", "tsonic0", "down"]));
+    port.receive(Ticks(0), &arp(1, [0; 6], KERNEL));
+    assert!(!gone(&mut port));
+    assert_eq!(port.refused(), 1);
+    assert!(ip(&["link", "del", "tsonic0"]));
+    assert!(gone(&mut port));
+}
+
 #[test]
 fn nonsense_is_refused() {
     let config = TapConfig {

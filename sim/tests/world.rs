@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A NIC in its world: wire, peers, the in-process function, captures.
 
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,7 +17,7 @@ use tsonic_sim::pages::Pages;
 use tsonic_sim::peer::KernelPeer;
 use tsonic_sim::root_complex::RootComplexConfig;
 use tsonic_sim::wire::PathConfig;
-use tsonic_sim::world::{LinkConfig, Peer, World};
+use tsonic_sim::world::{Hosts, LinkConfig, Peer, World};
 use tsonic_types::{Nanos, Ticks};
 
 /// Sends every frame back after a while, addresses swapped.
@@ -295,6 +297,99 @@ fn frames_that_arrive_together_do_not_stop_the_clock() {
         at_b.extend(b.received().map(|(_, f)| f.len()));
     }
     assert_eq!((at_a, at_b), (vec![514, 514], vec![1014, 1014]));
+}
+
+/// Sends so many frames, one behind the other.
+struct Volley(usize);
+
+impl Peer for Volley {
+    fn receive(&mut self, _now: Ticks, _frame: &[u8]) {}
+
+    fn next_event(&self) -> Option<Ticks> {
+        (self.0 > 0).then_some(Ticks::ZERO)
+    }
+
+    fn poll(&mut self, _now: Ticks, send: &mut dyn FnMut(&[u8])) {
+        for _ in 0..std::mem::take(&mut self.0) {
+            send(&[2; 1000]);
+        }
+    }
+
+    fn real_time(&self) -> bool {
+        false
+    }
+
+    fn wait(&mut self, _at_most: Duration) {}
+}
+
+/// Hosts that are never in time: counts how often they are waited for.
+struct Slow(Arc<AtomicU32>);
+
+impl Hosts for Slow {
+    fn wait(&mut self, _peer: Option<BorrowedFd<'_>>, _at_most: Duration) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A volley of 300 frames to a ring of 63 buffers of a host in wall time, that fills it
+/// only when it is empty and the clock stands still, if it does. Frames without a buffer.
+fn volley(fills: bool) -> u32 {
+    let asked = Arc::new(AtomicU32::new(0));
+    let peer = Box::new(Volley(300));
+    let mut world = World::new(model(), RootComplexConfig::default(), link(), Some(peer));
+    world.set_hosts(Box::new(Slow(Arc::clone(&asked))));
+    let mut d = Driver::start(InprocFunction::new(world));
+    let last = (RX_RING + 63 * 16, IOVA + BUFFERS as u64);
+    assert!(d.pages.write(last.0, &last.1.to_le_bytes()));
+    assert!(d.pages.write(last.0 + 8, &2048u64.to_le_bytes()));
+    let counter = |d: &mut Driver, register: usize| d.function.read32(0, register as u64).unwrap();
+    let (frames, dropped) = (global::RX_FRAMES.offset, global::RX_NO_BUFFER.offset);
+    let (mut tail, mut rounds) = (63u32, 0);
+    loop {
+        let before = (asked.load(Ordering::Relaxed), d.function.now());
+        d.function.world().step(None);
+        let held = asked.load(Ordering::Relaxed) > before.0 && d.function.now() == before.1;
+        if held && fills {
+            // Every buffer is used, and has been told of.
+            let bell = doorbell_offset(0, doorbell::RX_TAIL) as u64;
+            tail = (tail + 63) % 64;
+            d.function.write32(0, bell, tail).unwrap();
+            rounds += 1;
+        }
+        let arrived = counter(&mut d, frames);
+        if arrived == 300 && (rounds == 4 || counter(&mut d, dropped) == 300 - 63) {
+            return counter(&mut d, dropped);
+        }
+    }
+}
+
+#[test]
+fn a_host_in_wall_time_loses_no_frame_to_a_clock_that_runs_ahead() {
+    assert_eq!(volley(true), 0);
+}
+
+#[test]
+fn a_host_that_posts_no_buffers_loses_what_comes() {
+    assert_eq!(volley(false), 300 - 63);
+}
+
+#[test]
+fn a_capture_that_cannot_be_written_is_an_error_and_the_run_goes_on() {
+    // A place that is always full: what is written there fails when it leaves the buffer.
+    for payload in [40, 8000] {
+        let mut world = World::new(model(), RootComplexConfig::default(), link(), None);
+        world.capture(std::path::Path::new("/dev/full")).unwrap();
+        let mut d = Driver::start(InprocFunction::new(world));
+        for _ in 0..4 {
+            d.post(payload);
+        }
+        d.ring();
+        while d.function.wait(None).unwrap() != Wake::Idle {}
+        assert_eq!(d.function.world().wire_stats().0.frames, 4);
+        let ended = d.function.world().end_capture().unwrap_err().to_string();
+        assert!(ended.contains("No space left"), "{ended}");
+        assert_eq!(d.function.world().end_capture().unwrap(), 0);
+    }
 }
 
 #[test]

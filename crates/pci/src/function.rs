@@ -87,6 +87,9 @@ pub enum BusError {
     /// The device went away.
     #[error("the device is gone ({0}); restart it and open it again")]
     Gone(String),
+    /// The device has another driver.
+    #[error("another client uses the device; end that one, or use another device")]
+    Busy,
     /// The device did not answer in time.
     #[error("the device did not answer {what} within {millis} ms")]
     TimedOut {

@@ -18,6 +18,8 @@ impl Errno {
     pub const ENOMEM: Errno = Errno(12);
     /// Not permitted.
     pub const EACCES: Errno = Errno(13);
+    /// Another one uses it.
+    pub const EBUSY: Errno = Errno(16);
     /// It exists already.
     pub const EEXIST: Errno = Errno(17);
     /// Invalid.

@@ -95,8 +95,12 @@ impl Connection {
         header.encode(&mut self.message);
         self.message.extend_from_slice(&self.body);
         let deadline = Instant::now() + self.timeout;
-        let sent = socket::send(&self.stream, &self.message, fds, Some(deadline));
-        sent.map_err(|e| self.failed(e, what))?;
+        match socket::send(&self.stream, &self.message, fds, Some(deadline)) {
+            // A device that turns a client away says why before it closes; that is still
+            // to be heard.
+            Err(SocketError::Closed) if reply && self.messages == 0 => {}
+            sent => sent.map_err(|e| self.failed(e, what))?,
+        }
         self.messages += 1;
         Ok(header)
     }

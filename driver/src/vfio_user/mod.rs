@@ -83,9 +83,9 @@ impl VfioUserFunction {
     /// Connects to the device that listens at `path`.
     ///
     /// # Errors
-    /// [`BusError::Os`] when nobody does; [`BusError::Refused`], [`BusError::TimedOut`],
-    /// [`BusError::Gone`] when it does not behave (a device with a client closes the
-    /// connection of another).
+    /// [`BusError::Os`] when nobody does; [`BusError::Busy`] when it has another client;
+    /// [`BusError::Refused`], [`BusError::TimedOut`], [`BusError::Gone`] when it does not
+    /// behave.
     pub fn connect(path: &Path, config: VfioUserConfig) -> Result<VfioUserFunction, BusError> {
         let stream = UnixStream::connect(path).map_err(|source| BusError::Os {
             what: "connect to the device's socket",
@@ -94,7 +94,15 @@ impl VfioUserFunction {
         let mut connection = Connection::new(stream, config.timeout);
         let version = {
             let request = Request::Version(Version::ours());
-            let (body, _) = connection.request("the protocol's version", &request, &[])?;
+            let asked = connection.request("the protocol's version", &request, &[]);
+            let (body, _) = asked.map_err(|e| match e {
+                BusError::Refused { source, .. }
+                    if source.kind() == io::ErrorKind::ResourceBusy =>
+                {
+                    BusError::Busy
+                }
+                e => e,
+            })?;
             Version::parse(body)
         };
         let version = version

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use tsonic_driver::{VfioUserConfig, VfioUserFunction};
 use tsonic_host::{HostError, NicConfig, PoolConfig, Shard};
-use tsonic_pci::PciFunction;
+use tsonic_pci::{BusError, PciFunction};
 use tsonic_regs::registers::global;
 use tsonic_sim::inproc::InprocFunction;
 use tsonic_sim::netns::{TapConfig, TapError};
@@ -128,9 +128,12 @@ struct Set {
 
 fn connect(path: &Path) -> Result<Bus, DemoError> {
     let function = VfioUserFunction::connect(path, VfioUserConfig::default());
-    let function = function.map_err(|source| DemoError::Connect {
-        path: path.into(),
-        source,
+    let function = function.map_err(|source| match source {
+        BusError::Busy => DemoError::Busy(path.into()),
+        source => DemoError::Connect {
+            path: path.into(),
+            source,
+        },
     })?;
     Ok(Box::new(function))
 }

@@ -67,6 +67,14 @@ pub enum DemoError {
     /// No capture.
     #[error("cannot capture: {0}")]
     Capture(#[from] CaptureError),
+    /// The capture was begun, and could not be written to its end.
+    #[error("the capture is not whole: {0}")]
+    CaptureCut(String),
+    /// The interface of the kernel peer went away.
+    #[error(
+        "the kernel peer's interface is gone ({0}) after {1} bytes; leave it alone while a demo runs"
+    )]
+    Lost(String, u64),
     /// The capture would empty the file that is sent.
     #[error("--pcap names the file that is sent: choose another")]
     CaptureOfInput,
@@ -104,6 +112,9 @@ pub enum DemoError {
         /// Why not.
         source: BusError,
     },
+    /// The device at a path has another client.
+    #[error("another client uses the device at {}; end that one, or start another device with `tsonic device`", .0.display())]
+    Busy(PathBuf),
     /// A thread of the demo panicked.
     #[error("the receiver's thread has panicked; this is a bug")]
     Panicked,
@@ -162,10 +173,10 @@ pub fn run(args: &DemoArgs) -> Result<(), DemoError> {
     } else {
         writeln!(out, "{report}").map_err(DemoError::Output)?;
     }
-    if report.ok {
-        Ok(())
-    } else {
-        Err(DemoError::Differs)
+    match report.capture_error {
+        _ if !report.ok => Err(DemoError::Differs),
+        Some(why) => Err(DemoError::CaptureCut(why)),
+        None => Ok(()),
     }
 }
 
@@ -261,6 +272,11 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
             if wall.elapsed() > args.timeout {
                 return Err(timed_out());
             }
+            if let Place::Here(function) = &lab.place
+                && let Some(why) = function.world().lost_peer()
+            {
+                return Err(DemoError::Lost(why.to_string(), received));
+            }
             progress.show(received);
         }
         if stop.load(Ordering::Relaxed) {
@@ -279,10 +295,18 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
     }
     drop(served);
     let ended = lab.sender.now();
+    let mut rx_no_buffer = receiver::no_buffer(&mut lab.sender)?;
     let (bytes_received, sha256_received) = match sink {
         Sink::Kernel(sink) => sink.finish(&ports)?,
-        Sink::Engine(sink, _) => sink.finish(&ports),
-        Sink::Thread(thread) => thread.finish(&ports)?,
+        Sink::Engine(sink, mut shard) => {
+            rx_no_buffer += receiver::no_buffer(&mut shard)?;
+            sink.finish(&ports)
+        }
+        Sink::Thread(thread) => {
+            let (sink, dropped) = thread.finish()?;
+            rx_no_buffer += dropped;
+            sink.finish(&ports)
+        }
     };
     progress.end();
     let seconds = ended.since(started).0 as f64 / 1e9;
@@ -336,12 +360,15 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
         wire_dropped_payload_bytes: wire.wire_dropped_payload_bytes,
         wire_duplicated: wire.wire_duplicated,
         wire_reordered: wire.wire_reordered,
+        rx_no_buffer,
+        kernel_refused: wire.refused,
         paced_gaps: pacing.gaps(),
         pacing_error_mean_ns: pacing.mean_ns(),
         pacing_error_p99_ns: pacing.percentile_ns(0.99),
         pacing_error_max_ns: pacing.max_ns(),
         min_rtt_us: min_rtt.map(|t| t.0 as f64 / 1e3),
         captured: wire.captured,
+        capture_error: wire.capture_error,
     })
 }
 
@@ -350,9 +377,10 @@ fn seen(place: Place, captures: bool) -> Result<Ended, DemoError> {
     match place {
         Place::Here(function) => {
             let mut world = function.world();
-            let captured = match captures {
-                true => Some(world.end_capture()?),
-                false => None,
+            let captured = captures.then(|| world.end_capture()).transpose();
+            let (captured, capture_error) = match captured {
+                Ok(frames) => (frames, None),
+                Err(error) => (None, Some(error.to_string())),
             };
             let (wire, _) = world.wire_stats();
             Ok(Ended {
@@ -361,7 +389,9 @@ fn seen(place: Place, captures: bool) -> Result<Ended, DemoError> {
                 wire_dropped_payload_bytes: wire.lost_payload_bytes + wire.queue_drop_payload_bytes,
                 wire_duplicated: wire.duplicated,
                 wire_reordered: wire.reordered,
+                refused: world.refused(),
                 captured,
+                capture_error,
                 ..Ended::default()
             })
         }

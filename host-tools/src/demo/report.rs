@@ -55,6 +55,10 @@ pub struct Report {
     pub wire_dropped_payload_bytes: u64,
     pub wire_duplicated: u64,
     pub wire_reordered: u64,
+    /// Frames that found no receive buffer, at either NIC.
+    pub rx_no_buffer: u64,
+    /// Frames that the kernel at the far end did not take.
+    pub kernel_refused: u64,
     /// Gaps between segments of paced bursts, and how far they were off.
     pub paced_gaps: u64,
     pub pacing_error_mean_ns: f64,
@@ -65,6 +69,9 @@ pub struct Report {
     /// Frames written to the capture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub captured: Option<u64>,
+    /// Why the capture is not whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capture_error: Option<String>,
 }
 
 /// Widest bar of the histogram.
@@ -149,6 +156,13 @@ impl fmt::Display for Report {
             self.wire_duplicated,
             self.wire_reordered
         )?;
+        if self.rx_no_buffer + self.kernel_refused > 0 {
+            writeln!(
+                f,
+                "  not taken         {} frames found no receive buffer, {} were refused by the kernel",
+                self.rx_no_buffer, self.kernel_refused
+            )?;
+        }
         if self.lost_interrupts + self.tx_timeouts > 0 {
             writeln!(
                 f,
@@ -166,6 +180,9 @@ impl fmt::Display for Report {
         )?;
         if let Some(frames) = self.captured {
             write!(f, "\n  captured          {frames} frames")?;
+        }
+        if self.capture_error.is_some() {
+            write!(f, "\n  captured          NOT WHOLE")?;
         }
         Ok(())
     }

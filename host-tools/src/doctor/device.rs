@@ -4,7 +4,7 @@
 use super::Finding;
 use std::path::{Path, PathBuf};
 use tsonic_driver::{Device, DriverError, VfioUserConfig, VfioUserFunction};
-use tsonic_pci::PciFunction;
+use tsonic_pci::{BusError, PciFunction};
 use tsonic_sim::inproc::InprocFunction;
 use tsonic_sim::model::{Model, ModelConfig};
 use tsonic_sim::root_complex::RootComplexConfig;
@@ -43,16 +43,16 @@ pub fn place(text: &str) -> Result<PathBuf, String> {
 /// without it all is not well.
 pub fn behind(path: &Path) -> Finding {
     const NAME: &str = "device";
+    let remedy = |e: &DriverError| match e {
+        DriverError::Bus(BusError::Busy) => "end its client, or start another `tsonic device`",
+        _ => "start it with `tsonic device`, and let no other driver have it",
+    };
     let described = VfioUserFunction::connect(path, VfioUserConfig::default())
         .map_err(DriverError::from)
         .and_then(describe);
     match described {
         Ok(found) => Finding::ok(NAME, found),
-        Err(e) => Finding::fail(
-            NAME,
-            format!("{}: {e}", path.display()),
-            "start it with `tsonic device`, and let no other driver have it",
-        ),
+        Err(e) => Finding::fail(NAME, format!("{}: {e}", path.display()), remedy(&e)),
     }
 }
 

@@ -14,7 +14,7 @@ use tsonic_types::ByteRate;
 /// Runs our engine as a host on a TAP interface: TCP echo, files over HTTP, ping.
 ///
 /// The interface must exist; frames of the kernel behind it reach our NIC, and ours reach the
-/// kernel. Ends with SIGINT or SIGTERM.
+/// kernel. Ends with SIGINT or SIGTERM, or when the interface is deleted.
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Example:\n  ip tuntap add dev tap0 mode tap && ip addr add 10.9.0.2/24 dev tap0 && ip link set tap0 up\n  tsonic echo --tap tap0 --ip 10.9.0.1/24 --ip fd09::1/64 --http public:80 &\n  ping -c 1 10.9.0.1; curl http://10.9.0.1/index.html; tsonic stats"

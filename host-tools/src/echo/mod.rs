@@ -51,6 +51,14 @@ pub enum EchoError {
         /// Why.
         source: TapError,
     },
+    /// The interface went away.
+    #[error("--tap {name}: the interface is gone ({why}); make it again, then start this again")]
+    Lost {
+        /// Its name.
+        name: String,
+        /// What the operating system says.
+        why: String,
+    },
     /// The folder cannot be served.
     #[error("--http {}: {source}; name a folder that can be read", path.display())]
     Folder {
@@ -85,7 +93,7 @@ pub enum EchoError {
     Signals(io::Error),
 }
 
-/// Runs the command until SIGINT or SIGTERM.
+/// Runs the command until SIGINT or SIGTERM, or until the interface goes away.
 ///
 /// # Errors
 /// [`EchoError`].
@@ -110,8 +118,10 @@ pub fn run(args: &EchoArgs) -> Result<(), EchoError> {
         link(args),
         Some(Box::new(TapPort::new(tap))),
     );
+    let function = InprocFunction::new(world);
+    let wire = function.clone();
     let mut shard = Shard::start(
-        InprocFunction::new(world),
+        function,
         engine_config(args),
         &NicConfig::default(),
         PoolConfig::default(),
@@ -139,6 +149,12 @@ pub fn run(args: &EchoArgs) -> Result<(), EchoError> {
     ));
     while !stop.load(Ordering::Relaxed) {
         let again = shard.turn(|engine, now| service.run(engine, now))?;
+        if let Some(why) = wire.world().lost_peer() {
+            return Err(EchoError::Lost {
+                name: args.tap.clone(),
+                why: why.to_string(),
+            });
+        }
         if !again {
             // Signals, too, are looked at this often.
             let deadline = shard.now() + LOOK;

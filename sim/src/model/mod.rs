@@ -338,6 +338,15 @@ impl Nic for Model {
         self.next_internal().map(|t| t.max(self.now))
     }
 
+    fn wait_for_buffers(&mut self, wait: bool) {
+        self.receiver.set_patient(wait, self.now);
+    }
+
+    fn starving(&self) -> bool {
+        self.starving_queue()
+            .is_some_and(|q| self.moderation[q].deadline().is_none())
+    }
+
     fn idle(&self) -> bool {
         self.reads.is_empty()
             && self.jobs.is_empty()

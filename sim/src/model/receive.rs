@@ -4,7 +4,8 @@
 //!
 //! A frame is stored while it arrives, and classified when it is whole. Frames
 //! wait in order for buffers that are still being fetched; a frame for which the
-//! ring cannot have enough is dropped whole and counted. A buffer descriptor
+//! ring cannot have enough is dropped whole and counted, unless the world waits for
+//! its host ([`crate::nic::Nic::wait_for_buffers`]). A buffer descriptor
 //! that breaks the contract is handed back with its code and no data.
 
 use std::collections::VecDeque;
@@ -48,6 +49,8 @@ pub(super) struct Receiver {
     pool: Vec<Vec<u8>>,
     frame_max: usize,
     store: usize,
+    /// A frame waits for buffers that were not posted yet.
+    patient: bool,
 }
 
 impl Receiver {
@@ -62,6 +65,7 @@ impl Receiver {
             pool: Vec::new(),
             frame_max: config.rx_frame_max,
             store: config.rx_store,
+            patient: false,
         }
     }
 
@@ -81,6 +85,14 @@ impl Receiver {
     /// Looks again at the frame that waits for buffers.
     pub fn wake(&mut self, now: Ticks) {
         self.write_free = self.write_free.min(now);
+    }
+
+    pub fn set_patient(&mut self, patient: bool, now: Ticks) {
+        if !patient {
+            // What has waited for buffers is dropped now.
+            self.wake(now);
+        }
+        self.patient = patient;
     }
 
     /// A frame is arriving.
@@ -179,8 +191,9 @@ impl Model {
                 .map(|b| usize::from(b.buffer.bytes()))
                 .sum();
             let rings = &queue.rings;
-            if room < len && rings.enabled && (rings.fetching || rings.pending() > 0) {
-                // More buffers are coming; `buffers_read` comes back here.
+            let coming = rings.fetching || rings.pending() > 0;
+            if room < len && rings.enabled && (coming || self.receiver.patient) {
+                // More buffers are coming, or will be; `buffers_read` comes back here.
                 let q = stored.queue;
                 self.receiver.write_free = Ticks(u64::MAX);
                 self.fetch_buffers_of(env, q, usize::MAX);
@@ -199,6 +212,16 @@ impl Model {
             self.receiver.pool.push(stored.frame);
             self.fetch_buffers_of(env, stored.queue, BUFFERS_AHEAD);
         }
+    }
+
+    /// The queue whose ring is empty, if the first stored frame waits for it.
+    pub(super) fn starving_queue(&self) -> Option<usize> {
+        let r = &self.receiver;
+        let queue = r.stored.front()?.queue;
+        let rings = &self.rx[queue].rings;
+        let coming = rings.fetching || rings.pending() > 0;
+        let waits = r.patient && r.write_free == Ticks(u64::MAX);
+        (waits && rings.enabled && !coming).then_some(queue)
     }
 
     fn write_frame(&mut self, env: &mut Env<'_>, stored: &Stored) {

@@ -21,7 +21,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use tsonic_vfio_user::socket::{self, Message, SocketError, timespec};
-use tsonic_vfio_user::{Command, DmaAccess, Header, Kind, Request, parse_access_reply};
+use tsonic_vfio_user::{
+    Command, DmaAccess, Errno, HEADER_BYTES, Header, Kind, Request, parse_access_reply,
+};
 
 use super::alarm::Alarm;
 use super::doorbells::Doorbells;
@@ -316,7 +318,7 @@ impl Client<'_> {
                 && let Ok((other, _)) = listener.accept()
             {
                 stats.turned_away += 1;
-                drop(other);
+                turn_away(&other);
             }
         }
     }
@@ -413,6 +415,17 @@ impl Client<'_> {
                 }
             }
         }
+    }
+}
+
+/// Tells a client that another one is served: its VERSION, which is its first message and
+/// not waited for here, is answered with EBUSY.
+fn turn_away(stream: &UnixStream) {
+    let first = Header::command(0, Command::Version, 0, true);
+    let mut message = Vec::with_capacity(HEADER_BYTES);
+    first.reply(Err(Errno::EBUSY), 0).encode(&mut message);
+    if let Err(error) = socket::send(stream, &message, &[], Some(Instant::now())) {
+        tracing::debug!(%error, "turned away without a word");
     }
 }
 

@@ -34,9 +34,9 @@ pub mod talk;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use thiserror::Error;
@@ -126,6 +126,7 @@ pub struct Server {
     bells: Vec<Arc<Alarm>>,
     nic: Option<JoinHandle<Side>>,
     lines: Vec<JoinHandle<LineStats>>,
+    lost: Arc<OnceLock<String>>,
     /// Removes them when it goes.
     _sockets: Vec<SocketFile>,
 }
@@ -170,6 +171,7 @@ impl Server {
             bells: Vec::new(),
             nic: None,
             lines: Vec::new(),
+            lost: Arc::new(OnceLock::new()),
             _sockets: Vec::new(),
         };
         let alive = Arc::new(AtomicBool::new(true));
@@ -197,10 +199,11 @@ impl Server {
             server.bells.push(bell);
         }
         let (stop, again) = (Arc::clone(&server.stop), alarm);
+        let lost = Arc::clone(&server.lost);
         let thread = std::thread::Builder::new().name("tsonic-nic".into());
         let thread = thread.spawn(move || {
             let _alive = Alive(alive);
-            run(side, &queue, &stop, &again)
+            run(side, &queue, &stop, &again, &lost)
         });
         server.nic = Some(thread.map_err(os("start a thread"))?);
         server._sockets = sockets;
@@ -210,6 +213,11 @@ impl Server {
     /// Whether the NIC's thread still runs; it ends by itself only by a panic.
     pub fn is_running(&self) -> bool {
         self.nic.as_ref().is_some_and(|n| !n.is_finished())
+    }
+
+    /// Why what the wire leads to is gone for good, if it is. The NIC is served on.
+    pub fn lost_wire(&self) -> Option<&str> {
+        self.lost.get().map(String::as_str)
     }
 
     fn end(&mut self) {
@@ -263,7 +271,13 @@ impl Drop for Alive {
 }
 
 /// The NIC's thread. It ends when the last socket's thread has gone.
-fn run(mut side: Side, jobs: &Receiver<Job>, stop: &AtomicBool, again: &Alarm) -> Side {
+fn run(
+    mut side: Side,
+    jobs: &Receiver<Job>,
+    stop: &AtomicBool,
+    again: &Alarm,
+    lost: &OnceLock<String>,
+) -> Side {
     use std::sync::mpsc::TryRecvError;
     loop {
         side.exchange();
@@ -287,5 +301,8 @@ fn run(mut side: Side, jobs: &Receiver<Job>, stop: &AtomicBool, again: &Alarm) -
         side.signal();
         side.world().step(None);
         side.signal();
+        if let Some(why) = side.world().lost_peer() {
+            lost.get_or_init(|| why.to_string());
+        }
     }
 }

@@ -3,12 +3,13 @@
 
 use crate::link::LinkArgs;
 use crate::nics::NicKind;
+use crate::signals;
 use clap::Args;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use serde::{Deserialize, Serialize};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fmt;
+use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
@@ -65,6 +66,10 @@ pub struct DeviceArgs {
     /// End, too, when standard input does.
     #[arg(long)]
     pub follow_stdin: bool,
+    /// Remove the folder of the socket at the end: it was made for this process by one
+    /// that may have died.
+    #[arg(long, hide = true)]
+    pub own_folder: bool,
     /// Print JSON: a line when ready, a line at the end.
     #[arg(long)]
     pub json: bool,
@@ -232,7 +237,7 @@ enum End {
 /// [`DeviceError`].
 pub fn run(args: &DeviceArgs) -> Result<(), DeviceError> {
     // Before the socket is there: from then on it has to be removed.
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(DeviceError::Signals)?;
+    let mut signals = Signals::new(signals::ending()).map_err(DeviceError::Signals)?;
     let mut world = world(args)?;
     if let Some(path) = &args.pcap {
         world.capture(path)?;
@@ -272,9 +277,14 @@ pub fn run(args: &DeviceArgs) -> Result<(), DeviceError> {
         pid: std::process::id(),
     };
     announce(args, &ready)?;
+    let mut followed = false;
     let lost = loop {
         match end.recv_timeout(LOOK) {
-            Ok(End::Signal | End::Stdin) | Err(RecvTimeoutError::Disconnected) => break None,
+            Ok(End::Stdin) => {
+                followed = true;
+                break None;
+            }
+            Ok(End::Signal) | Err(RecvTimeoutError::Disconnected) => break None,
             Err(RecvTimeoutError::Timeout) if !server.is_running() => {
                 return Err(DeviceError::Stopped);
             }
@@ -311,8 +321,18 @@ pub fn run(args: &DeviceArgs) -> Result<(), DeviceError> {
             }
         }
     }
+    if args.own_folder
+        && let Some(folder) = args.socket.parent()
+        && let Err(error) = fs::remove_dir(folder)
+    {
+        tracing::debug!(%error, path = %folder.display(), "stays");
+    }
     if args.json {
-        line(&serde_json::to_string(&ended).unwrap_or_default())?;
+        match line(&serde_json::to_string(&ended).unwrap_or_default()) {
+            // Who would have read it has died.
+            Err(DeviceError::Output(e)) if followed && e.kind() == io::ErrorKind::BrokenPipe => {}
+            told => told?,
+        }
     }
     if let Some(why) = lost {
         let wire = args.wire.clone();

@@ -17,6 +17,7 @@ mod link;
 mod nics;
 mod regs;
 mod segment;
+mod signals;
 mod units;
 mod verilog;
 

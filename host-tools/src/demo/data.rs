@@ -8,6 +8,10 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Bytes read at a time.
 pub const BLOCK: usize = 256 * 1024;
@@ -83,16 +87,17 @@ impl Data {
         ours.is_some() && ours == std::fs::metadata(path).map(place).ok()
     }
 
-    /// SHA-256 over all of it; `None` when `late` says to give up.
+    /// SHA-256 over all of it; `None` when `wait`, which is told how far it has come,
+    /// says to give up.
     ///
     /// # Errors
     /// As [`Data::read`].
-    pub fn sha256(&self, late: impl Fn() -> bool) -> io::Result<Option<[u8; 32]>> {
+    fn sha256(&self, wait: impl Fn(u64) -> bool) -> io::Result<Option<[u8; 32]>> {
         let mut hash = Sha256::new();
         let mut block = vec![0; BLOCK];
         let mut at = 0;
         while at < self.len() {
-            if late() {
+            if !wait(at) {
                 return Ok(None);
             }
             let n = (self.len() - at).min(BLOCK as u64) as usize;
@@ -107,6 +112,83 @@ impl Data {
     pub fn part(&self, flow: u16, flows: u16) -> Range<u64> {
         let cut = |i: u16| (u128::from(self.len()) * u128::from(i) / u128::from(flows)) as u64;
         cut(flow)..cut(flow + 1)
+    }
+}
+
+/// How far a hash may be ahead of what was sent.
+const AHEAD: u64 = 64 << 20;
+/// How often a hash that is too far ahead looks, and whoever waits for it.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A SHA-256 that is computed beside the sending, so that nothing waits for it but the
+/// report, and not far ahead of it, so that a run that is given up has not hashed what it
+/// never sent. Dropping it ends it.
+#[derive(Debug)]
+pub struct Hashing {
+    thread: Option<JoinHandle<io::Result<Option<[u8; 32]>>>>,
+    /// Where it may go.
+    limit: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Hashing {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When there is no thread.
+    pub fn start(data: Arc<Data>) -> io::Result<Hashing> {
+        let limit = Arc::new(AtomicU64::new(AHEAD));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (bound, ended) = (Arc::clone(&limit), Arc::clone(&stop));
+        let thread = std::thread::Builder::new().name("tsonic-sha256".into());
+        let thread = thread.spawn(move || {
+            data.sha256(|at| {
+                while at > bound.load(Ordering::Relaxed) && !ended.load(Ordering::Relaxed) {
+                    std::thread::sleep(LOOK);
+                }
+                !ended.load(Ordering::Relaxed)
+            })
+        })?;
+        Ok(Hashing {
+            thread: Some(thread),
+            limit,
+            stop,
+        })
+    }
+
+    /// So many bytes were sent.
+    pub fn sent(&self, bytes: u64) {
+        self.limit
+            .store(bytes.saturating_add(AHEAD), Ordering::Relaxed);
+    }
+
+    /// The hash; `None` when `late` says to give up.
+    ///
+    /// # Errors
+    /// As [`Data::read`].
+    pub fn finish(mut self, late: impl Fn() -> bool) -> io::Result<Option<[u8; 32]>> {
+        self.limit.store(u64::MAX, Ordering::Relaxed);
+        let Some(thread) = self.thread.take() else {
+            return Ok(None);
+        };
+        while !thread.is_finished() {
+            if late() {
+                self.stop.store(true, Ordering::Relaxed);
+            }
+            std::thread::sleep(LOOK);
+        }
+        let panicked = |_| Err(io::Error::other("the hash's thread has panicked"));
+        thread.join().unwrap_or_else(panicked)
+    }
+}
+
+impl Drop for Hashing {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // What it says is of no interest any more.
+            let _ = thread.join();
+        }
     }
 }
 

@@ -14,8 +14,9 @@ pub use args::DemoArgs;
 use crate::control::prometheus::PrometheusError;
 use crate::control::serve::{self, LOOK as CONTROL_LOOK};
 use crate::device::Ended;
+use crate::signals::Stop;
 use args::DeviceKind;
-use data::Data;
+use data::{Data, Hashing};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lab::{Bus, Lab, Place, Receiver};
 use receiver::{EngineSink, KernelSink, OwnThread};
@@ -24,7 +25,6 @@ use sender::Sender;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use tsonic_host::{HostError, Shard};
@@ -164,7 +164,7 @@ pub fn run(args: &DemoArgs) -> Result<(), DemoError> {
     if args.ipv6 && args.mtu < IPV6_MTU_MIN {
         return Err(DemoError::Ipv6Mtu(args.mtu));
     }
-    let report = transfer(args, &data)?;
+    let report = transfer(args, &Arc::new(data))?;
     let mut out = io::stdout().lock();
     if args.json {
         // A report is made of numbers, strings and maps: it always serializes.
@@ -188,14 +188,13 @@ enum Sink {
     Thread(OwnThread),
 }
 
-fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
+fn transfer(args: &DemoArgs, data: &Arc<Data>) -> Result<Report, DemoError> {
+    let stop = Stop::catch().map_err(DemoError::Signals)?;
+    let mut lab = Lab::new(args)?;
+    stop.armed();
     let wall = Instant::now();
     let timed_out = || DemoError::TimedOut(args.timeout.as_secs());
-    let sha256_sent = data
-        .sha256(|| wall.elapsed() > args.timeout)
-        .map_err(DemoError::Read)?
-        .ok_or_else(timed_out)?;
-    let mut lab = Lab::new(args)?;
+    let hash = Hashing::start(Arc::clone(data)).map_err(DemoError::Read)?;
     let target = lab.addresses.target();
     let mut kernel = None;
     let mut sink = match lab.receiver {
@@ -212,10 +211,6 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
             }
         }
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(DemoError::Signals)?;
-    }
     // With both engines in this loop the clock is virtual, and waiting takes no time.
     let look = (!matches!(sink, Sink::Engine(..))).then_some(CONTROL_LOOK);
     let nic = match args.device {
@@ -278,8 +273,9 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
                 return Err(DemoError::Lost(why.to_string(), received));
             }
             progress.show(received);
+            hash.sent(app.taken);
         }
-        if stop.load(Ordering::Relaxed) {
+        if stop.is_told() {
             return Err(DemoError::Interrupted(received));
         }
         if again {
@@ -307,6 +303,12 @@ fn transfer(args: &DemoArgs, data: &Data) -> Result<Report, DemoError> {
             rx_no_buffer += dropped;
             sink.finish(&ports)
         }
+    };
+    let late = || stop.is_told() || wall.elapsed() > args.timeout;
+    let sha256_sent = match hash.finish(late).map_err(DemoError::Read)? {
+        Some(hash) => hash,
+        None if stop.is_told() => return Err(DemoError::Interrupted(bytes_received)),
+        None => return Err(timed_out()),
     };
     progress.end();
     let seconds = ended.since(started).0 as f64 / 1e9;

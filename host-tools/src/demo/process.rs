@@ -49,7 +49,7 @@ impl DeviceProcess {
         let program = std::env::current_exe().map_err(failed("find this program"))?;
         let mut command = Command::new(program);
         command
-            .args(["device", "--json", "--follow-stdin", "--socket"])
+            .args(["device", "--json", "--follow-stdin", "--own-folder", "--socket"])
             .arg(&socket)
             .args(["--queues", &args.queues.to_string()])
             .args(["--seed", &args.seed.to_string()])
@@ -138,7 +138,9 @@ impl Drop for DeviceProcess {
             let _ = self.child.wait();
         }
         // With the sockets, if it could not remove them itself.
-        if let Err(error) = fs::remove_dir_all(&self.folder) {
+        if let Err(error) = fs::remove_dir_all(&self.folder)
+            && error.kind() != io::ErrorKind::NotFound
+        {
             tracing::debug!(%error, path = %self.folder.display(), "stays");
         }
     }

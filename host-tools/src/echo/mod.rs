@@ -21,11 +21,10 @@ pub use args::EchoArgs;
 
 use crate::control::prometheus::PrometheusError;
 use crate::control::serve::{self, LOOK};
+use crate::signals::Stop;
 use service::Service;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 use tsonic_host::{HostError, NicConfig, PoolConfig, Shard};
 use tsonic_sim::inproc::InprocFunction;
@@ -104,10 +103,7 @@ pub fn run(args: &EchoArgs) -> Result<(), EchoError> {
     if args.http.as_ref().is_some_and(|h| h.port == args.port) {
         return Err(EchoError::SamePort(args.port));
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(EchoError::Signals)?;
-    }
+    let stop = Stop::catch().map_err(EchoError::Signals)?;
     let tap = open_existing_tap(&args.tap).map_err(|source| EchoError::Tap {
         name: args.tap.clone(),
         source,
@@ -131,6 +127,7 @@ pub fn run(args: &EchoArgs) -> Result<(), EchoError> {
             tunables.set(name, value)?;
         }
     }
+    stop.armed();
     let mut service = Service::start(shard.engine(), args)?;
     let nic = args.nic.name();
     let served = serve::start(&mut shard, &args.serve, ("echo", nic), Some(LOOK))?;
@@ -147,7 +144,7 @@ pub fn run(args: &EchoArgs) -> Result<(), EchoError> {
             h.port
         ))
     ));
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.is_told() {
         let again = shard.turn(|engine, now| service.run(engine, now))?;
         if let Some(why) = wire.world().lost_peer() {
             return Err(EchoError::Lost {

@@ -51,7 +51,10 @@ A line that is no use, or a frame that the NIC drops, gives
 {\"id\",\"error\":{\"code\",\"name\",\"remedy\"}}, and the stream goes on.
 
 Example:
-  $ tsonic classify --nic model < frames.jsonl > verdicts.jsonl";
+  $ tsonic classify --nic model <<'END'
+  {\"id\":1,\"frame\":\"02000000000202000000000108004500002c00014000400626b70a0900010a090002c000138900000001000000015010ffffde6200007061796c\"}
+  END
+  {\"hash\":\"c8206a3f\",\"hash_kind\":\"l4\",\"id\":1,\"ip_csum\":\"ok\",\"l4_csum\":\"ok\",\"queue\":3}";
 
 /// Longest wait for a frame, on the NIC's clock: a hundred times what the longest
 /// frame takes.

@@ -174,7 +174,7 @@ pub struct Ended {
     pub messages: u64,
     pub interrupts: u64,
     /// Simulated seconds a second of wall time.
-    pub dilation: f64,
+    pub dilation: Option<f64>,
     /// What the wire did to frames of the (first) NIC.
     pub wire_dropped: u64,
     pub wire_dropped_payload_bytes: u64,
@@ -302,7 +302,7 @@ pub fn run(args: &DeviceArgs) -> Result<(), DeviceError> {
         turned_away: sum(|l| l.turned_away),
         messages: sum(|l| l.messages),
         interrupts: served.interrupts,
-        dilation: served.world.dilation().0,
+        dilation: Some(served.world.dilation().0),
         wire_dropped: wire.lost + wire.queue_drops,
         wire_dropped_payload_bytes: wire.lost_payload_bytes + wire.queue_drop_payload_bytes,
         wire_duplicated: wire.duplicated,

@@ -62,6 +62,12 @@ Functions, their keys -> keys of the answer:
   codel             target_ticks interval_ticks events:[[\"e\",t,bytes] or [\"d\",t],...]
                     -> deq:[{drop,delay},...] (delay null: nothing to deliver)
 
+Numbers are integers: from 0 to 2^64-1, except the 32-bit ones (0 to 2^32-1) shift, factor,
+min, max and limit of dql, bytes of its events, cpus_per_queue, reselection_ms, cpu, hash,
+ts_recent, tsval, target_ticks and interval_ticks, and queues (1 to 65535). mss, min_segs,
+max_segs, queues and cpus_per_queue are 1 at least. true or false: tail partial_blocked
+in_recovery fin_or_eor ooo_okay una_advanced. An error names the key and what it takes.
+
 A bad line gives {\"id\",\"error\":{\"code\",\"name\",\"remedy\"}}, and the stream goes on.
 
 Example:

@@ -9,6 +9,7 @@
 use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use serde_path_to_error::Segment;
 use std::fmt;
 use std::io::{self, BufRead, Read, Write};
 use tsonic_regs::Status;
@@ -73,10 +74,32 @@ impl Request {
     /// The keys as a structure. Give it `deny_unknown_fields`.
     ///
     /// # Errors
-    /// [`Status::BadInput`] with serde's words.
+    /// [`Status::BadInput`] with serde's words, and the key that they are about.
     pub fn parse<T: DeserializeOwned>(self) -> Result<T, Failure> {
-        serde_json::from_value(Value::Object(self.0)).map_err(Failure::bad_input)
+        let parsed = serde_path_to_error::deserialize(Value::Object(self.0));
+        parsed.map_err(|e| {
+            let words = spelled_out(&e.inner().to_string());
+            match e.path().iter().next() {
+                None | Some(Segment::Unknown) => Failure::bad_input(words),
+                Some(_) => Failure::bad_input(format!("`{}`: {words}", e.path())),
+            }
+        })
     }
+}
+
+/// Serde's words, with the ranges of integers instead of Rust's names for them.
+fn spelled_out(words: &str) -> String {
+    let Some((said, kind)) = words.rsplit_once("expected ") else {
+        return words.to_owned();
+    };
+    let most = match kind {
+        "u8" => u64::from(u8::MAX),
+        "u16" => u16::MAX.into(),
+        "u32" => u32::MAX.into(),
+        "u64" => u64::MAX,
+        _ => return words.to_owned(),
+    };
+    format!("{said}expected an integer from 0 to {most}")
 }
 
 /// A structure as the keys of an answer.
@@ -298,6 +321,12 @@ mod tests {
         for (line, word) in [
             (r#"{"id":1,"n":1,"m":1,"k":1}"#, "unknown field `k`"),
             (r#"{"id":1,"n":1}"#, "missing field `m`"),
+            (r#"{"id":1,"n":[],"m":1}"#, "`n`: invalid type"),
+            (
+                r#"{"id":1,"n":[],"m":1}"#,
+                "an integer from 0 to 18446744073709551615;",
+            ),
+            (r#"{"id":1,"n":1,"m":{}}"#, "`m`: invalid type"),
             (r#"{"id":1,"n":-1,"m":1}"#, "-1"),
             (r#"{"id":1,"n":1.0,"m":1}"#, "floating"),
             (r#"{"id":1,"n":18446744073709551616,"m":1}"#, "floating"),

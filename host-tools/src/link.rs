@@ -14,8 +14,8 @@ pub struct LinkArgs {
     /// Speed of the wire.
     #[arg(long, default_value = "1Gbit", value_parser = units::rate)]
     pub link_rate: ByteRate,
-    /// Delay of the wire, each way.
-    #[arg(long, default_value = "500us", value_parser = units::span)]
+    /// Delay of the wire, each way; 1s at most.
+    #[arg(long, default_value = "500us", value_parser = units::delay)]
     pub delay: Duration,
     /// Share of frames lost, each way.
     #[arg(long, default_value = "0", value_parser = units::share)]

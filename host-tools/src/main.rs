@@ -26,7 +26,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use thiserror::Error;
 
-/// Simulate, measure, tune and flash the tsonic NIC.
+/// Simulate, measure and tune the tsonic NIC.
 #[derive(Debug, Parser)]
 #[command(name = "tsonic", version, propagate_version = true)]
 struct Cli {
@@ -108,6 +108,21 @@ impl Cli {
     }
 }
 
+impl CliError {
+    /// Whether the command line itself is wrong, which only shows when it is carried out.
+    fn is_usage(&self) -> bool {
+        match self {
+            CliError::Io(_) | CliError::Doctor(_) => false,
+            CliError::Demo(e) => e.is_usage(),
+            CliError::Device(e) => matches!(e, device::DeviceError::Rtl(e) if nics::no_such(e)),
+            CliError::Control(e) => e.is_usage(),
+            CliError::Echo(e) => e.is_usage(),
+            CliError::Bench(e) => matches!(e, bench::BenchError::Rtl(e) if nics::no_such(e)),
+            CliError::Verilog(e) => e.is_usage(),
+        }
+    }
+}
+
 /// A line for the person who runs the command; when nobody can read it, that is all.
 fn say(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
@@ -127,6 +142,11 @@ fn parse() -> Cli {
 }
 
 fn main() -> ExitCode {
+    tsonic_sim::rtl::before_compiling(|| {
+        say(format_args!(
+            "tsonic: compiling the NIC with Verilator, about a minute, this once"
+        ));
+    });
     match parse().run() {
         Ok(()) => ExitCode::SUCCESS,
         // The reader has seen enough.
@@ -138,7 +158,7 @@ fn main() -> ExitCode {
         ) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(e) => {
             say(format_args!("tsonic: {e}"));
-            ExitCode::FAILURE
+            ExitCode::from(if e.is_usage() { 2 } else { 1 })
         }
     }
 }
@@ -153,11 +173,16 @@ mod tests {
         let mut cli = Cli::command();
         cli.build();
         cli.clone().debug_assert();
-        for command in cli.get_subcommands_mut() {
-            if command.get_name() != "help" {
-                let help = command.render_long_help().to_string();
-                assert!(help.contains("Example"), "{}", command.get_name());
+        fn look(command: &mut clap::Command) {
+            for inner in command.get_subcommands_mut() {
+                if inner.get_name() != "help" {
+                    let help = inner.render_long_help().to_string();
+                    let name = inner.get_bin_name().unwrap_or_default();
+                    assert!(help.contains("Example"), "{name}");
+                    look(inner);
+                }
             }
         }
+        look(&mut cli);
     }
 }

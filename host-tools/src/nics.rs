@@ -3,7 +3,7 @@
 
 use clap::ValueEnum;
 use serde::Serialize;
-use tsonic_hdl::builds::BUILDS;
+use tsonic_hdl::builds::{BUILDS, BuildError};
 use tsonic_sim::model::{Model, ModelConfig};
 use tsonic_sim::nic::Nic;
 use tsonic_sim::rtl::{self, RtlError};
@@ -16,6 +16,11 @@ pub enum NicKind {
     Model,
     /// The generated Verilog, compiled by Verilator, cycle by cycle.
     Rtl,
+}
+
+/// Whether a NIC was asked for that there is no build of.
+pub const fn no_such(error: &RtlError) -> bool {
+    matches!(error, RtlError::Build(BuildError::Queues(_)))
 }
 
 impl NicKind {

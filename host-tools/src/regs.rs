@@ -50,6 +50,23 @@ const fn access(a: Access) -> &'static str {
     }
 }
 
+/// A doc comment for people who do not read it with rustdoc: links are the last part of
+/// their path.
+fn plain(doc: &str) -> String {
+    let mut text = String::with_capacity(doc.len());
+    let mut rest = doc.trim();
+    while let Some((before, link)) = rest.split_once("[`") {
+        let Some((path, after)) = link.split_once("`]") else {
+            break;
+        };
+        text.push_str(before);
+        text.push_str(path.rsplit("::").next().unwrap_or(path));
+        rest = after;
+    }
+    text.push_str(rest);
+    text
+}
+
 /// The contract as one JSON object.
 pub fn as_json() -> Value {
     let blocks: Vec<Value> = BLOCKS
@@ -60,7 +77,7 @@ pub fn as_json() -> Value {
                 .iter()
                 .map(|r| {
                     json!({"name": r.name, "offset": r.offset, "count": r.count,
-                           "access": access(r.access), "doc": r.doc.trim()})
+                           "access": access(r.access), "doc": plain(r.doc)})
                 })
                 .collect();
             json!({"name": b.name, "base": b.base, "stride": b.stride, "registers": registers})
@@ -72,14 +89,14 @@ pub fn as_json() -> Value {
             let fields: Vec<Value> = w
                 .fields
                 .iter()
-                .map(|f| json!({"name": f.name, "lsb": f.lsb, "msb": f.msb, "doc": f.doc.trim()}))
+                .map(|f| json!({"name": f.name, "lsb": f.lsb, "msb": f.msb, "doc": plain(f.doc)}))
                 .collect();
-            json!({"structure": w.structure, "word": w.word, "doc": w.doc, "fields": fields})
+            json!({"structure": w.structure, "word": w.word, "doc": plain(w.doc), "fields": fields})
         })
         .collect();
     let limits: Vec<Value> = LIMITS
         .iter()
-        .map(|(n, v, d)| json!({"name": n, "value": v, "doc": d}))
+        .map(|(n, v, d)| json!({"name": n, "value": v, "doc": plain(d)}))
         .collect();
     let errors: Vec<Value> = Status::ALL
         .iter()
@@ -174,7 +191,7 @@ fn as_tables(style: &Style) -> String {
                     format!("{:#05x}", r.offset),
                     name,
                     access(r.access).to_owned(),
-                    r.doc.trim().to_owned(),
+                    plain(r.doc),
                 ]
             })
             .collect();
@@ -193,14 +210,14 @@ fn as_tables(style: &Style) -> String {
                 w.word.to_string(),
                 bits,
                 name.to_owned(),
-                doc.to_owned(),
+                plain(doc),
             ]
         };
         if w.fields.is_empty() {
             rows.push(place("63:0".to_owned(), "", w.doc));
         }
         for f in w.fields {
-            rows.push(place(format!("{}:{}", f.msb, f.lsb), f.name, f.doc.trim()));
+            rows.push(place(format!("{}:{}", f.msb, f.lsb), f.name, f.doc));
         }
     }
     style.table(
@@ -211,7 +228,7 @@ fn as_tables(style: &Style) -> String {
     );
     let rows: Vec<Vec<String>> = LIMITS
         .iter()
-        .map(|(n, v, d)| vec![(*n).to_owned(), v.to_string(), (*d).to_owned()])
+        .map(|(n, v, d)| vec![(*n).to_owned(), v.to_string(), plain(d)])
         .collect();
     style.table(&mut out, "Limits", &["limit", "value", "of"], &rows);
     let rows: Vec<Vec<String>> = Status::ALL
@@ -255,6 +272,12 @@ mod tests {
             for s in Status::ALL {
                 assert!(text.contains(s.name()) && text.contains(s.remedy()));
             }
+        }
+        for text in &forms {
+            assert!(
+                !text.contains("[`") && !text.contains("::"),
+                "rustdoc: {text}"
+            );
         }
         // A table of Markdown has as many cells in its rule as in its head.
         let head = forms[1]

@@ -52,8 +52,10 @@ Answer: {\"id\",\"frames\":[hex,...]}
 A line that is no use, or a burst that the NIC refuses, gives
 {\"id\",\"error\":{\"code\",\"name\",\"remedy\"}}, and the stream goes on.
 
-Example:
-  $ tsonic segment --nic model < bursts.jsonl > frames.jsonl";
+Example (8 payload bytes behind 54 of Ethernet, IPv4 and TCP, in segments of 4):
+  $ tsonic segment --nic model <<'END'
+  {\"id\":1,\"frame\":\"02000000000202000000000108004500000000014000400600000a0900010a090002c000138900000001000000015018ffff000000007061796c6f616421\",\"kind\":\"tso\",\"mss\":4,\"l2_len\":14,\"l3_len\":20,\"l4_len\":20}
+  END";
 
 /// Longest wait for a burst, on the NIC's clock. The longest burst with an mss of 1
 /// takes some 20 ms at the width of the data path.

@@ -36,6 +36,11 @@ pub fn rate(text: &str) -> Result<ByteRate, String> {
         )
     };
     let lower = text.trim().to_ascii_lowercase();
+    if lower.parse::<f64>().is_ok_and(|n| n > 0.0 && n.is_finite()) {
+        return Err(format!(
+            "'{text}' has no unit: write {text}MB/s for bytes a second, or {text}Mbit for bits a second"
+        ));
+    }
     let bytes = if let Some(per_second) = lower.strip_suffix("/s") {
         size(per_second).map_err(|_| wrong())?
     } else if let Some(bits) = lower.strip_suffix("bit") {
@@ -100,6 +105,24 @@ pub fn span(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Longest delay of a wire, one way. With more nobody finds a neighbour: a request is given
+/// up before its answer can be there.
+const DELAY_MAX: Duration = Duration::from_secs(1);
+
+/// A delay of a wire: a span that connections survive.
+///
+/// # Errors
+/// A sentence that says what is taken.
+pub fn delay(text: &str) -> Result<Duration, String> {
+    match span(text)? {
+        delay if delay <= DELAY_MAX => Ok(delay),
+        delay => Err(format!(
+            "a delay of {} s is longer than a neighbour is waited for: choose 1s at most (a number without unit is seconds)",
+            delay.as_secs_f64()
+        )),
+    }
+}
+
 /// An assignment: `NAME=VALUE`.
 ///
 /// # Errors
@@ -128,6 +151,11 @@ mod tests {
         for bad in ["0MB/s", "fast", "-1Gbit", "NaNbit", "1Gbit/s", ""] {
             assert!(rate(bad).is_err(), "{bad}");
         }
+        for (bare, unit) in [("20", "20MB/s"), ("1.5", "1.5Mbit")] {
+            assert!(rate(bare).unwrap_err().contains(unit), "{bare}");
+        }
+        assert_eq!(delay("1s"), Ok(Duration::from_secs(1)));
+        assert!(delay("5").unwrap_err().contains("a delay of 5 s"));
         assert_eq!(share("1%"), Ok(0.01));
         assert_eq!(share("0.5"), Ok(0.5));
         assert!(share("101%").is_err() && share("-0.1").is_err() && share("NaN").is_err());

@@ -2,6 +2,7 @@
 //! `tsonic verilog`: the generated Verilog of the NIC, or of one of its blocks.
 
 use crate::CliError;
+use crate::nics::no_such;
 use clap::builder::PossibleValuesParser;
 use std::fs;
 use std::io::{self, Write};
@@ -47,6 +48,17 @@ pub enum VerilogError {
         /// The operating system's answer.
         source: io::Error,
     },
+}
+
+impl VerilogError {
+    /// Whether the command line is wrong.
+    pub const fn is_usage(&self) -> bool {
+        match self {
+            VerilogError::NoBuild { .. } | VerilogError::NoBlock(_) => true,
+            VerilogError::Nic(e) => no_such(e),
+            VerilogError::Block(_) | VerilogError::Write { .. } => false,
+        }
+    }
 }
 
 fn queue_pairs() -> String {

@@ -121,7 +121,7 @@ fn bursts_shrink_and_grow_as_the_tunable_is_written() {
         refused.contains("no tunable") && refused.contains(name),
         "{refused}"
     );
-    let refused = place.refusal(1, &["sysctl", "-w", name]);
+    let refused = place.refusal(2, &["sysctl", "-w", name]);
     assert!(refused.contains("NAME=VALUE"), "{refused}");
     let all = place.text(&["sysctl", "-a"]);
     assert!(all.lines().count() > 30 && all.contains("net.core.txq_reselection_ms = 1000"));
@@ -194,6 +194,9 @@ fn every_command_shows_what_it_sets() {
         &["features", "set", "tso", "maybe"],
         &["queue", "reset", "rx-0"],
         &["sysctl"],
+        &["sysctl", "net.ipv4.tcp_tso_rtt_log="],
+        &["coalesce", "set", "tx-0", "rx-usecs", "5"],
+        &["rate", "set", "tx-0", "1"],
         &["stats", "--watch", "1ms"],
     ] {
         place.refusal(2, bad);

@@ -134,12 +134,12 @@ fn bad_input_gets_one_clear_sentence() {
                 "--sysctl",
                 "net.ipv4.tcp_tso_rtt_log=99",
             ],
-            1,
+            2,
             "0..=31",
         ),
         (
             &["demo", "--peer", "sim", "--sysctl", "net.ipv4.nothing=1"],
-            1,
+            2,
             "no tunable",
         ),
         (
@@ -153,6 +153,8 @@ fn bad_input_gets_one_clear_sentence() {
         (&["demo", "--rate", "100B/s"], 2, "choose 200 B/s"),
         (&["demo", "--size", "99999999999EiB"], 2, "no size"),
         (&["demo", "--delay", "18446744074s"], 2, "a day at most"),
+        (&["demo", "--delay", "5"], 2, "a delay of 5 s"),
+        (&["demo", "--rate", "20"], 2, "no unit"),
         (
             &["demo", "--size", "1EiB", "--timeout", "1s"],
             1,
@@ -160,7 +162,7 @@ fn bad_input_gets_one_clear_sentence() {
         ),
         (
             &["demo", "--peer", "sim", "--ipv6", "--mtu", "600"],
-            1,
+            2,
             "1280",
         ),
         (
@@ -172,7 +174,7 @@ fn bad_input_gets_one_clear_sentence() {
         (&["demo", "--gso-max", "1GiB"], 2, "choose 1 to"),
         (
             &["demo", "--nic", "rtl", "--queues", "5", "--peer", "sim"],
-            1,
+            2,
             "choose 4, 8 or 32",
         ),
     ] {
@@ -188,7 +190,7 @@ fn a_capture_does_not_empty_the_file_that_is_sent() {
     std::fs::write(&path, [7; 1_000]).expect("a file to send");
     let name = path.to_string_lossy();
     let (code, stderr) = refusal(&["demo", "--peer", "sim", &*name, "--pcap", &*name]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 2);
     assert!(stderr.contains("choose another"), "{stderr}");
     let left = std::fs::read(&path).expect("it is still there");
     assert_eq!(left, [7; 1_000]);

@@ -221,7 +221,7 @@ fn what_makes_no_sense_gets_one_clear_sentence() {
         (
             &["device", "--socket", "/nonexistent/x", "--wire", "sim"],
             1,
-            "/nonexistent/x: No such file",
+            "/nonexistent: there is no such folder for the socket; make it",
         ),
         (
             &["device", "--socket", "/tmp/x", "--wire", "tap:no-such-tap"],

@@ -471,7 +471,7 @@ fn what_cannot_be_is_refused_with_the_remedy() {
     );
     let same = format!("{folder}:7");
     let refused = place.refusal(
-        1,
+        2,
         &[
             "echo",
             "--tap",
@@ -484,13 +484,23 @@ fn what_cannot_be_is_refused_with_the_remedy() {
     );
     assert!(refused.contains("both name port 7"), "{refused}");
     let refused = place.refusal(
-        1,
+        2,
         &["echo", "--tap", "lo", "--ip", "fd09::1/64", "--mtu", "1000"],
     );
     assert!(refused.contains("1280"), "{refused}");
     for bad in [
         &["echo", "--tap", "lo"][..],
         &["echo", "--ip", "10.9.0.1/24"],
+        &["echo", "--tap", "lo", "--ip", "10.9.0.0/24"],
+        &[
+            "echo",
+            "--tap",
+            "lo",
+            "--ip",
+            "10.9.0.1/24",
+            "--gateway",
+            "10.8.0.1",
+        ],
         &["echo", "--tap", "lo", "--ip", "10.9.0.1"],
         &["echo", "--tap", "lo", "--ip", "10.9.0.1/24", "--port", "0"],
         &[

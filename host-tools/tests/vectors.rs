@@ -282,6 +282,11 @@ fn impossible_arguments_are_told_in_a_sentence() {
             "1..=256",
         ),
         (&["verilog", "--block", "nothing"], "segment"),
+        (&["verilog", "--queues", "5"], "4 or 8 or 32"),
+        (
+            &["classify", "--nic", "rtl", "--queues", "33"],
+            "choose 4, 8 or 32",
+        ),
         (
             &["verilog", "--block", "fetch_4", "--queues", "4"],
             "--queues",

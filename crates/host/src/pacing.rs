@@ -36,7 +36,7 @@ impl Default for PacingMeter {
 
 impl PacingMeter {
     /// The speed of the wire: bursts with a higher rate (wire bytes without the
-    /// wire's own overhead) are left out.
+    /// wire's own overhead) are left out; with 0 all are.
     pub const fn set_line_rate(&mut self, line: ByteRate) {
         self.line = line;
     }
@@ -86,18 +86,18 @@ impl PacingMeter {
         self.max_ns
     }
 
-    /// A bound on the error of a share `p` (0 to 1) of the gaps: a power of two
-    /// in nanoseconds.
+    /// A bound on the error of a share `p` (0 to 1) of the gaps: a power of two in
+    /// nanoseconds, or the largest error where that is less.
     pub fn percentile_ns(&self, p: f64) -> u64 {
         let wanted = (self.gaps as f64 * p).ceil() as u64;
         let mut seen = 0;
         for (k, n) in self.bins.iter().enumerate() {
             seen += n;
             if seen >= wanted {
-                return 1 << k;
+                return (1 << k).min(self.max_ns.ceil() as u64);
             }
         }
-        1 << (BINS - 1)
+        self.max_ns.ceil() as u64
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
         m.record(&burst(11, 125_000_000, 121_120 + 1_000));
         assert_eq!((m.gaps(), m.mean_ns(), m.max_ns()), (20, 50.0, 100.0));
         assert_eq!(m.percentile_ns(0.5), 1);
-        assert_eq!(m.percentile_ns(0.99), 128);
+        assert_eq!(m.percentile_ns(0.99), 100, "not above the largest");
         m.record(&burst(1, 125_000_000, 0));
         m.record(&TxCompletion {
             rate: None,

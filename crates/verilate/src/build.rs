@@ -276,6 +276,9 @@ pub(crate) fn object(design: &Design, optimisation: Optimisation) -> Result<Path
     });
     let key = tools.key(optimisation, &[&design.top, &design.verilog, &ports]);
     once(&dir, &format!("{key}.so"), |scratch| {
+        if let Some(notice) = crate::NOTICE.get() {
+            notice();
+        }
         let runtime_key = tools.key(optimisation, &["runtime"]);
         let runtime = once(&dir, &format!("runtime-{runtime_key}.o"), |scratch| {
             let object = scratch.join("runtime.o");

@@ -39,6 +39,8 @@
 //! design is as trusted as the program itself. See [`Model`] for the argument
 //! why its methods are safe.
 
+use std::sync::OnceLock;
+
 mod build;
 mod cache;
 mod error;
@@ -47,6 +49,17 @@ mod model;
 pub use cache::cache_dir;
 pub use error::Error;
 pub use model::{Input, Model, Output, compile};
+
+/// What is called before a design is compiled.
+static NOTICE: OnceLock<fn()> = OnceLock::new();
+
+/// Has `notice` called whenever a design is about to be compiled in this process, so that
+/// whoever waits a minute knows for what. The first one that is given stays; a design
+/// from the cache gives no notice.
+pub fn before_compiling(notice: fn()) {
+    // There is one already: a second has nothing to add.
+    let _ = NOTICE.set(notice);
+}
 
 /// A design to compile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -24,11 +24,13 @@ pub struct BqlArgs {
 #[derive(Clone, Debug, Subcommand)]
 enum What {
     /// The budget of every queue.
+    #[command(after_help = "Example:\n  tsonic bql show")]
     Show {
         #[command(flatten)]
         target: Target,
     },
     /// Sets one value of a queue's budget.
+    #[command(after_help = "Example:\n  tsonic bql set tx-0 limit_max 65536")]
     Set {
         /// The queue: tx-0, tx-1, ...
         #[arg(value_parser = queue_name)]

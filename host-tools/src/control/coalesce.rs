@@ -23,11 +23,13 @@ pub struct CoalesceArgs {
 #[derive(Clone, Debug, Subcommand)]
 enum What {
     /// The moderation of every queue.
+    #[command(after_help = "Example:\n  tsonic coalesce show")]
     Show {
         #[command(flatten)]
         target: Target,
     },
     /// Sets the moderation of a queue; what is not given stays as it is.
+    #[command(after_help = "Example:\n  tsonic coalesce set tx-0 tx-usecs 50 tx-frames 16")]
     Set {
         /// The queue: tx-0, tx-1, ...
         #[arg(value_parser = queue_name)]

@@ -21,11 +21,13 @@ pub struct FeaturesArgs {
 #[derive(Clone, Debug, Subcommand)]
 enum What {
     /// Every offload.
+    #[command(after_help = "Example:\n  tsonic features show")]
     Show {
         #[command(flatten)]
         target: Target,
     },
     /// Switches one.
+    #[command(after_help = "Example:\n  tsonic features set tso off")]
     Set {
         /// Its name, or the short one of `ethtool -K` (tso).
         name: String,

@@ -34,12 +34,25 @@ pub enum ControlError {
     /// An assignment without a value.
     #[error("'{0}' is no assignment: write NAME=VALUE")]
     Assignment(String),
+    /// An assignment of nothing.
+    #[error("'{0}' assigns nothing: write NAME=VALUE; `tsonic sysctl -a` shows values")]
+    NoValue(String),
     /// No setting of moderation.
     #[error("'{0}' is no setting: write tx-usecs N, tx-frames N, or both, each once")]
     Coalesce(String),
     /// Writing.
     #[error("{0}; check where standard output goes")]
     Output(#[from] io::Error),
+}
+
+impl ControlError {
+    /// Whether the command line is wrong.
+    pub const fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            ControlError::Assignment(_) | ControlError::NoValue(_) | ControlError::Coalesce(_)
+        )
+    }
 }
 
 /// A reply of another kind than was asked for.

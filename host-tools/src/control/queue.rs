@@ -21,6 +21,7 @@ pub struct QueueArgs {
 #[derive(Clone, Debug, Subcommand)]
 enum What {
     /// Takes every burst out of a queue and starts it afresh.
+    #[command(after_help = "Example:\n  tsonic queue reset tx-0")]
     Reset {
         /// The queue: tx-0, tx-1, ...
         #[arg(value_parser = queue_name)]

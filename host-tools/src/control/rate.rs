@@ -24,11 +24,13 @@ pub struct RateArgs {
 #[derive(Clone, Debug, Subcommand)]
 enum What {
     /// The rate of every queue.
+    #[command(after_help = "Example:\n  tsonic rate show")]
     Show {
         #[command(flatten)]
         target: Target,
     },
     /// Sets the rate of a queue.
+    #[command(after_help = "Example:\n  tsonic rate set tx-0 20MB/s")]
     Set {
         /// The queue: tx-0, tx-1, ...
         #[arg(value_parser = queue_name)]

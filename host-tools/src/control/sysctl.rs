@@ -51,6 +51,7 @@ struct Tunables {
 pub fn run(args: &SysctlArgs) -> Result<(), ControlError> {
     let tenant = args.tenant;
     let one = |argument: &String| match argument.split_once('=') {
+        Some((_, value)) if value.trim().is_empty() => Err(ControlError::NoValue(argument.clone())),
         Some((name, value)) if !name.trim().is_empty() => Ok(Request::TunableSet {
             tenant,
             name: name.trim().into(),

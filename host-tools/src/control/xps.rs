@@ -26,11 +26,13 @@ pub struct XpsArgs {
 #[derive(Clone, Debug, Subcommand)]
 enum What {
     /// The CPUs of every queue.
+    #[command(after_help = "Example:\n  tsonic xps show --json")]
     Show {
         #[command(flatten)]
         target: Target,
     },
     /// Gives a queue its CPUs.
+    #[command(after_help = "Example:\n  tsonic xps set tx-1 3")]
     Set {
         /// The queue: tx-0, tx-1, ...
         #[arg(value_parser = queue_name)]

@@ -117,10 +117,13 @@ impl DemoArgs {
         let mut all = own.into_iter().chain(LINK_OPTIONS);
         let option = all.find(|id| given.value_source(id) == Some(ValueSource::CommandLine));
         option.map_or(Ok(()), |id| {
-            let text = format!(
-                "--{} is the device's own business: give it to `tsonic device`, or leave out the path\n",
-                id.replace('_', "-")
-            );
+            let text = match id {
+                "peer" => "--peer is the device's own business: its --wire leads to the receiver; leave out --peer, or the path\n".to_owned(),
+                _ => format!(
+                    "--{} is the device's own business: give it to `tsonic device`, or leave out the path\n",
+                    id.replace('_', "-")
+                ),
+            };
             Err(Error::raw(ErrorKind::ArgumentConflict, text))
         })
     }

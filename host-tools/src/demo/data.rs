@@ -217,14 +217,34 @@ mod tests {
             assert_eq!(some, all[offset..offset + len]);
         }
         assert_eq!(
-            data.sha256(|| false).unwrap(),
+            data.sha256(|_| true).unwrap(),
             Some(<[u8; 32]>::from(Sha256::digest(&all)))
         );
         let other = Data::Random { seed: 8, len: 1000 };
         assert_ne!(
-            data.sha256(|| false).unwrap(),
-            other.sha256(|| false).unwrap()
+            data.sha256(|_| true).unwrap(),
+            other.sha256(|_| true).unwrap()
         );
+    }
+
+    #[test]
+    fn a_hash_beside_the_sending_is_the_same_and_ends_when_told() {
+        let data = Arc::new(Data::Random {
+            seed: 1,
+            len: 3 << 20,
+        });
+        let hash = Hashing::start(Arc::clone(&data)).unwrap();
+        let whole = data.sha256(|_| true).unwrap();
+        assert!(whole.is_some());
+        assert_eq!(hash.finish(|| false).unwrap(), whole);
+        // One that would take for ever, far beyond what was sent.
+        let endless = Arc::new(Data::Random {
+            seed: 1,
+            len: u64::MAX,
+        });
+        let hash = Hashing::start(Arc::clone(&endless)).unwrap();
+        assert_eq!(hash.finish(|| true).unwrap(), None);
+        drop(Hashing::start(endless).unwrap());
     }
 
     #[test]

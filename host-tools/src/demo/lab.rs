@@ -7,6 +7,7 @@ use super::process::DeviceProcess;
 use crate::device::far_socket;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use tsonic_driver::vfio_user::is_absent;
 use tsonic_driver::{VfioUserConfig, VfioUserFunction};
 use tsonic_host::{HostError, NicConfig, PoolConfig, Shard};
 use tsonic_pci::{BusError, PciFunction};
@@ -107,9 +108,13 @@ fn engine_config(args: &DemoArgs, queues: u16, mac: [u8; 6], own: IpAddr, prefix
 fn start(args: &DemoArgs, function: Bus, config: Config) -> Result<Shard<Bus>, DemoError> {
     let nic = NicConfig::default();
     let mut shard = Shard::start(function, config, &nic, PoolConfig::default())?;
-    if !matches!(args.device, DeviceKind::At(_)) {
-        shard.nic().set_line_rate(args.link.link_rate);
-    }
+    shard.nic().set_line_rate(match (args.rate, &args.device) {
+        // Flows share a wire: what they wait for each other is no error of the pacer, so
+        // only a rate that was asked for is measured against.
+        (None, _) => ByteRate(0),
+        (Some(_), DeviceKind::At(_)) => ByteRate::UNLIMITED,
+        (Some(_), _) => args.link.link_rate,
+    });
     if let Some(tunables) = shard.engine().tunables_mut(TenantId(0)) {
         for (name, value) in &args.sysctl {
             tunables.set(name, value)?;
@@ -136,6 +141,18 @@ fn connect(path: &Path) -> Result<Bus, DemoError> {
         },
     })?;
     Ok(Box::new(function))
+}
+
+/// The second NIC of the device at a path that is there.
+fn connect_far(path: &Path) -> Result<Bus, DemoError> {
+    let far = far_socket(path);
+    connect(&far).map_err(|error| match error {
+        DemoError::Connect { source, .. } if is_absent(&source) => DemoError::NoFar {
+            path: path.into(),
+            far,
+        },
+        error => error,
+    })
 }
 
 /// A kernel peer, if one is wanted and may be had: what `made` makes of its TAP.
@@ -220,7 +237,7 @@ impl Lab {
             DeviceKind::Process => process(args, &addresses)?,
             DeviceKind::At(path) => Set {
                 function: connect(path)?,
-                other: Some(connect(&far_socket(path))?),
+                other: Some(connect_far(path)?),
                 kernel: None,
                 place: Place::Elsewhere,
             },

@@ -14,6 +14,7 @@ pub use args::DemoArgs;
 use crate::control::prometheus::PrometheusError;
 use crate::control::serve::{self, LOOK as CONTROL_LOOK};
 use crate::device::Ended;
+use crate::nics::no_such;
 use crate::signals::Stop;
 use args::DeviceKind;
 use data::{Data, Hashing};
@@ -27,7 +28,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thiserror::Error;
-use tsonic_host::{HostError, Shard};
+use tsonic_host::{HostError, Shard, control};
 use tsonic_pci::{BusError, Wake};
 use tsonic_sim::netns::TapError;
 use tsonic_sim::pcapng::CaptureError;
@@ -85,7 +86,7 @@ pub enum DemoError {
     #[error("IPv6 needs an MTU of {IPV6_MTU_MIN} at least, not {0} (RFC 8200, section 5)")]
     Ipv6Mtu(u16),
     /// A tunable was refused.
-    #[error("--sysctl: {0}")]
+    #[error("--sysctl: {}", control::tunable(.0))]
     Tunable(#[from] TunableError),
     /// Device or driver.
     #[error(transparent)]
@@ -111,6 +112,18 @@ pub enum DemoError {
         path: PathBuf,
         /// Why not.
         source: BusError,
+    },
+    /// The device at a path has one NIC only.
+    #[error(
+        "the device at {} has no second NIC for the receiver (nobody serves {}): its wire leads elsewhere; start one with `tsonic device --wire sim --socket PATH`",
+        path.display(),
+        far.display()
+    )]
+    NoFar {
+        /// The path.
+        path: PathBuf,
+        /// Where its second NIC would be.
+        far: PathBuf,
     },
     /// The device at a path has another client.
     #[error("another client uses the device at {}; end that one, or start another device with `tsonic device`", .0.display())]
@@ -141,6 +154,17 @@ pub enum DemoError {
     /// What arrived is not what was sent.
     #[error("what arrived is not what was sent")]
     Differs,
+}
+
+impl DemoError {
+    /// Whether the command line is wrong.
+    pub const fn is_usage(&self) -> bool {
+        match self {
+            DemoError::CaptureOfInput | DemoError::Ipv6Mtu(_) | DemoError::Tunable(_) => true,
+            DemoError::Rtl(e) => no_such(e),
+            _ => false,
+        }
+    }
 }
 
 /// Runs the command.
@@ -291,6 +315,7 @@ fn transfer(args: &DemoArgs, data: &Arc<Data>) -> Result<Report, DemoError> {
     }
     drop(served);
     let ended = lab.sender.now();
+    let wall_seconds = wall_started.elapsed().as_secs_f64();
     let mut rx_no_buffer = receiver::no_buffer(&mut lab.sender)?;
     let (bytes_received, sha256_received) = match sink {
         Sink::Kernel(sink) => sink.finish(&ports)?,
@@ -342,8 +367,10 @@ fn transfer(args: &DemoArgs, data: &Arc<Data>) -> Result<Report, DemoError> {
         } else {
             0.0
         },
-        wall_seconds: wall_started.elapsed().as_secs_f64(),
-        dilation: wire.dilation,
+        wall_seconds,
+        dilation: wire
+            .dilation
+            .unwrap_or(seconds / wall_seconds.max(f64::EPSILON)),
         bursts: total.bursts,
         segments: total.segments,
         segments_per_burst: total.segments as f64 / total.bursts.max(1) as f64,
@@ -386,7 +413,7 @@ fn seen(place: Place, captures: bool) -> Result<Ended, DemoError> {
             };
             let (wire, _) = world.wire_stats();
             Ok(Ended {
-                dilation: world.dilation().0,
+                dilation: Some(world.dilation().0),
                 wire_dropped: wire.lost + wire.queue_drops,
                 wire_dropped_payload_bytes: wire.lost_payload_bytes + wire.queue_drop_payload_bytes,
                 wire_duplicated: wire.duplicated,

@@ -49,7 +49,13 @@ impl DeviceProcess {
         let program = std::env::current_exe().map_err(failed("find this program"))?;
         let mut command = Command::new(program);
         command
-            .args(["device", "--json", "--follow-stdin", "--own-folder", "--socket"])
+            .args([
+                "device",
+                "--json",
+                "--follow-stdin",
+                "--own-folder",
+                "--socket",
+            ])
             .arg(&socket)
             .args(["--queues", &args.queues.to_string()])
             .args(["--seed", &args.seed.to_string()])

@@ -77,6 +77,16 @@ pub struct Report {
 /// Widest bar of the histogram.
 const BAR: u64 = 40;
 
+/// A positive number to three digits that count, however small.
+fn significant(x: f64) -> String {
+    let digits = match x.is_normal() {
+        // Beyond any clock on either side: a few hundred digits are no use.
+        true => (2.0 - x.abs().log10().floor()).clamp(0.0, 12.0) as usize,
+        false => 2,
+    };
+    format!("{x:.digits$}")
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = if self.ok {
@@ -104,11 +114,11 @@ impl fmt::Display for Report {
         writeln!(f, "  NIC               {nic}, {device}; receiver: {peer}")?;
         writeln!(
             f,
-            "  time              {:.3} s at {:.1} MB/s ({:.2} s of wall time; {:.2} simulated seconds a second)",
+            "  time              {:.3} s at {:.1} MB/s ({:.2} s of wall time; {} simulated seconds a second)",
             self.seconds,
             self.goodput / 1e6,
             self.wall_seconds,
-            self.dilation
+            significant(self.dilation)
         )?;
         writeln!(
             f,
@@ -170,14 +180,21 @@ impl fmt::Display for Report {
                 self.lost_interrupts, self.tx_timeouts
             )?;
         }
-        write!(
-            f,
-            "  pacing error      mean {:.0} ns, 99 % below {} ns, at most {:.0} ns over {} gaps",
-            self.pacing_error_mean_ns,
-            self.pacing_error_p99_ns,
-            self.pacing_error_max_ns,
-            self.paced_gaps
-        )?;
+        if self.paced_gaps == 0 {
+            write!(
+                f,
+                "  pacing error      not measured: no burst had a --rate to keep"
+            )?;
+        } else {
+            write!(
+                f,
+                "  pacing error      mean {:.0} ns, 99 % within {} ns, at most {:.0} ns over {} gaps",
+                self.pacing_error_mean_ns,
+                self.pacing_error_p99_ns,
+                self.pacing_error_max_ns,
+                self.paced_gaps
+            )?;
+        }
         if let Some(frames) = self.captured {
             write!(f, "\n  captured          {frames} frames")?;
         }
@@ -185,5 +202,24 @@ impl fmt::Display for Report {
             write!(f, "\n  captured          NOT WHOLE")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::significant;
+
+    #[test]
+    fn a_slow_clock_is_told_from_one_that_stands_still() {
+        for (x, text) in [
+            (0.0, "0.00"),
+            (0.000_312_4, "0.000312"),
+            (0.0521, "0.0521"),
+            (1.094, "1.09"),
+            (37.25, "37.2"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(significant(x), text);
+        }
     }
 }

@@ -75,11 +75,49 @@ impl EchoArgs {
     }
 }
 
+/// The bits of an address, of how many.
+fn bits(address: IpAddr) -> (u128, u32) {
+    match address {
+        IpAddr::V4(a) => (a.to_bits().into(), 32),
+        IpAddr::V6(a) => (a.to_bits(), 128),
+    }
+}
+
 /// An address with its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     pub address: IpAddr,
     pub prefix: u8,
+}
+
+impl Address {
+    /// Bits of an address that are the network's.
+    fn mask(self) -> u128 {
+        let (_, all) = bits(self.address);
+        let host = all - u32::from(self.prefix);
+        // A shift by all 128 is none.
+        let low = u128::MAX.checked_shr(128 - host).unwrap_or(0);
+        (u128::MAX >> (128 - all)) & !low
+    }
+
+    /// Whether `other` is in its network. A link-local router is a neighbour of any
+    /// IPv6 host.
+    pub fn holds(self, other: IpAddr) -> bool {
+        let (own, all) = bits(self.address);
+        let (theirs, size) = bits(other);
+        let local = matches!(other, IpAddr::V6(a) if a.is_unicast_link_local());
+        all == size && (local || (own ^ theirs) & self.mask() == 0)
+    }
+
+    /// Whether the host's bits are all 0 (the network itself, or IPv6's subnet-router
+    /// anycast) or, in IPv4, all 1 (broadcast). Networks of one or two addresses have
+    /// neither (RFC 3021, RFC 6164).
+    fn is_no_host(self) -> bool {
+        let (own, all) = bits(self.address);
+        let host = own & !self.mask();
+        let ones = (u128::MAX >> (128 - all)) & !self.mask();
+        ones > 1 && (host == 0 || (all == 32 && host == ones))
+    }
 }
 
 impl fmt::Display for Address {
@@ -110,7 +148,13 @@ impl FromStr for Address {
         if prefix > most || !host || mapped || address.is_loopback() {
             return Err(wrong());
         }
-        Ok(Address { address, prefix })
+        let parsed = Address { address, prefix };
+        if parsed.is_no_host() {
+            return Err(format!(
+                "'{text}' is the network or its broadcast address, and no host's: choose another in it"
+            ));
+        }
+        Ok(parsed)
     }
 }
 
@@ -157,7 +201,16 @@ mod tests {
 
     #[test]
     fn addresses_are_those_of_hosts() {
-        for good in ["10.9.0.1/24", "fd09::1/64", "192.0.2.7/32", "fe80::1/10"] {
+        for good in [
+            "10.9.0.1/24",
+            "fd09::1/64",
+            "192.0.2.7/32",
+            "192.0.2.6/31",
+            "10.9.1.0/16",
+            "fe80::1/10",
+            "fd09::/127",
+            "fd09::ffff:ffff:ffff:ffff/64",
+        ] {
             assert_eq!(good.parse::<Address>().unwrap().to_string(), good);
         }
         for bad in [
@@ -172,9 +225,22 @@ mod tests {
             "::1/128",
             "::ffff:10.0.0.1/96",
             "10.9.0.1/-1",
+            "10.9.0.0/24",
+            "10.9.0.255/24",
+            "10.9.0.128/25",
+            "fd09::/64",
         ] {
             assert!(bad.parse::<Address>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_router_is_in_the_network() {
+        let holds = |a: &str, g: &str| a.parse::<Address>().unwrap().holds(g.parse().unwrap());
+        assert!(holds("10.9.0.1/24", "10.9.0.254") && !holds("10.9.0.1/24", "10.8.0.1"));
+        assert!(!holds("10.9.0.1/24", "fd09::1") && holds("10.9.0.1/0", "1.2.3.4"));
+        assert!(holds("fd09::1/64", "fd09::2") && holds("fd09::1/64", "fe80::1"));
+        assert!(!holds("fd09::1/64", "fd0a::2") && !holds("192.0.2.7/32", "192.0.2.8"));
     }
 
     #[test]

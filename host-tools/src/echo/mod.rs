@@ -21,11 +21,14 @@ pub use args::EchoArgs;
 
 use crate::control::prometheus::PrometheusError;
 use crate::control::serve::{self, LOOK};
+use crate::nics::no_such;
 use crate::signals::Stop;
 use service::Service;
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use thiserror::Error;
+use tsonic_host::control;
 use tsonic_host::{HostError, NicConfig, PoolConfig, Shard};
 use tsonic_sim::inproc::InprocFunction;
 use tsonic_sim::netns::{TapError, open_existing_tap};
@@ -69,6 +72,9 @@ pub enum EchoError {
     /// Two services on one port.
     #[error("--port and --http both name port {0}: choose two")]
     SamePort(u16),
+    /// A router that cannot be reached.
+    #[error("--gateway {0} is in no network of --ip: name a router that a frame reaches")]
+    Gateway(IpAddr),
     /// IPv6 on a link that cannot carry it.
     #[error("IPv6 needs an MTU of 1280 at least, not {0} (RFC 8200, section 5)")]
     Ipv6Mtu(u16),
@@ -76,7 +82,7 @@ pub enum EchoError {
     #[error(transparent)]
     Rtl(#[from] RtlError),
     /// A tunable was refused.
-    #[error("--sysctl: {0}")]
+    #[error("--sysctl: {}", control::tunable(.0))]
     Tunable(#[from] TunableError),
     /// Device or driver.
     #[error(transparent)]
@@ -92,6 +98,20 @@ pub enum EchoError {
     Signals(io::Error),
 }
 
+impl EchoError {
+    /// Whether the command line is wrong.
+    pub const fn is_usage(&self) -> bool {
+        match self {
+            EchoError::SamePort(_)
+            | EchoError::Ipv6Mtu(_)
+            | EchoError::Gateway(_)
+            | EchoError::Tunable(_) => true,
+            EchoError::Rtl(e) => no_such(e),
+            _ => false,
+        }
+    }
+}
+
 /// Runs the command until SIGINT or SIGTERM, or until the interface goes away.
 ///
 /// # Errors
@@ -102,6 +122,10 @@ pub fn run(args: &EchoArgs) -> Result<(), EchoError> {
     }
     if args.http.as_ref().is_some_and(|h| h.port == args.port) {
         return Err(EchoError::SamePort(args.port));
+    }
+    let outside = |g: &&IpAddr| !args.ip.iter().any(|a| a.holds(**g));
+    if let Some(gateway) = args.gateway.iter().find(outside) {
+        return Err(EchoError::Gateway(*gateway));
     }
     let stop = Stop::catch().map_err(EchoError::Signals)?;
     let tap = open_existing_tap(&args.tap).map_err(|source| EchoError::Tap {
@@ -185,8 +209,8 @@ fn engine_config(args: &EchoArgs) -> Config {
     interface.mtu = args.mtu;
     for gateway in &args.gateway {
         match gateway {
-            std::net::IpAddr::V4(g) => interface.gateway_v4 = Some(*g),
-            std::net::IpAddr::V6(g) => interface.gateway_v6 = Some(*g),
+            IpAddr::V4(g) => interface.gateway_v4 = Some(*g),
+            IpAddr::V6(g) => interface.gateway_v6 = Some(*g),
         }
     }
     let mut config = Config::new(interface);

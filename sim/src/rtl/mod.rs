@@ -21,6 +21,7 @@ use tsonic_regs::completion::COMPLETION_BYTES;
 use tsonic_regs::limits::PACER_KEY_BITS;
 use tsonic_regs::registers::{Control, global};
 use tsonic_types::{TickRate, Ticks};
+pub use tsonic_verilate::before_compiling;
 use tsonic_verilate::{Design, Model, Optimisation, PortSpec};
 
 /// Cycles that the logic must have been idle for before its counter is loaded:

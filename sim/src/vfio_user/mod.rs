@@ -71,8 +71,22 @@ pub enum ServerError {
         /// The path.
         path: PathBuf,
     },
+    /// There is no folder for it.
+    #[error("{}: there is no such folder for the socket; make it, or choose another path", path.display())]
+    NoFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A path that no socket can have.
+    #[error("{}: a path of {} bytes, of which a socket takes {most}; choose a shorter one", path.display(), path.as_os_str().len())]
+    TooLong {
+        /// The path.
+        path: PathBuf,
+        /// Longest in bytes.
+        most: usize,
+    },
     /// The operating system refused.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}; choose a path that this user can make a socket at", path.display())]
     Socket {
         /// The path.
         path: PathBuf,

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 use super::ServerError;
 
+/// Longest path of a socket: `sun_path` with the zero at its end.
+const PATH_MAX: usize = 107;
+
 /// See the module.
 #[derive(Debug)]
 pub struct SocketFile {
@@ -25,6 +28,21 @@ impl SocketFile {
             path: path.into(),
             source,
         };
+        if path.as_os_str().len() > PATH_MAX {
+            return Err(ServerError::TooLong {
+                path: path.into(),
+                most: PATH_MAX,
+            });
+        }
+        let folder = match path.parent() {
+            Some(p) if !p.as_os_str().is_empty() => p,
+            _ => Path::new("."),
+        };
+        if !folder.is_dir() {
+            return Err(ServerError::NoFolder {
+                path: folder.into(),
+            });
+        }
         match fs::symlink_metadata(path) {
             Ok(m) if !m.file_type().is_socket() => {
                 return Err(ServerError::NotASocket { path: path.into() });

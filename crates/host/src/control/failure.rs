@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use tsonic_driver::DriverError;
-use tsonic_tcp::tunables::TunableError;
+use tsonic_tcp::tunables::{TunableError, Tunables};
 
 macro_rules! codes {
     ($( $variant:ident = $code:literal, $name:literal, $doc:literal; )*) => {
@@ -80,7 +80,44 @@ impl From<TunableError> for Failure {
             TunableError::Unknown(_) => Code::UnknownTunable,
             TunableError::Range { .. } => Code::OutOfRange,
         };
-        Failure::new(code, e)
+        Failure::new(code, tunable(&e))
+    }
+}
+
+/// Likeness from which a name may be what was meant.
+const LIKE: f64 = 0.85;
+/// Most names that are offered.
+const OFFERED: usize = 3;
+
+/// What is wrong with a tunable, and what to do: of all the names only those like the one
+/// that was given.
+pub fn tunable(error: &TunableError) -> String {
+    match error {
+        TunableError::Unknown(name) => {
+            let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+            let like = |known: &&str| {
+                let whole = strsim::jaro_winkler(known, name);
+                whole.max(strsim::jaro(&last(known), &last(name)))
+            };
+            let mut near: Vec<(f64, &str)> = Tunables::NAMES
+                .iter()
+                .map(|known| (like(known), *known))
+                .filter(|(likeness, _)| *likeness > LIKE)
+                .collect();
+            near.sort_by(|a, b| b.0.total_cmp(&a.0));
+            let near: Vec<&str> = near.iter().take(OFFERED).map(|(_, n)| *n).collect();
+            let meant = match near.as_slice() {
+                [] => String::new(),
+                names => format!("did you mean {}? ", names.join(" or ")),
+            };
+            format!(
+                "no tunable is called {name}: {meant}`tsonic sysctl -a` lists those of a running process"
+            )
+        }
+        TunableError::Range { name, range, value } if value.is_empty() => {
+            format!("{name} takes {range}, and was given nothing")
+        }
+        TunableError::Range { .. } => error.to_string(),
     }
 }
 
@@ -99,7 +136,26 @@ impl From<DriverError> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::Code;
+    use super::{Code, tunable};
+    use tsonic_tcp::tunables::Tunables;
+
+    #[test]
+    fn a_tunable_that_is_not_there_is_answered_by_those_like_it() {
+        let said = |name: &str, value: &str| {
+            let refused = Tunables::default().set(name, value);
+            tunable(&refused.unwrap_err())
+        };
+        let near = said("net.ipv4.tcp_tso_rtt_logg", "1");
+        assert!(near.contains("mean net.ipv4.tcp_tso_rtt_log"), "{near}");
+        let near = said("tcp_sack", "1");
+        assert!(near.contains("net.ipv4.tcp_sack"), "{near}");
+        for name in ["", "x", "net.core.rmem_max_of_something_else"] {
+            let text = said(name, "1");
+            assert!(text.contains("sysctl -a") && text.len() < 250, "{text}");
+        }
+        let empty = said("net.ipv4.tcp_tso_rtt_log", "");
+        assert!(empty.ends_with("was given nothing"), "{empty}");
+    }
 
     #[test]
     fn codes_ascend_beyond_those_of_the_contract() {

@@ -23,7 +23,7 @@ mod snapshot;
 
 pub use client::{Client, ClientError};
 pub use directory::{Directory, DirectoryError, Process};
-pub use failure::{Code, Failure};
+pub use failure::{Code, Failure, tunable};
 pub use mailbox::{Inbox, Mailbox, mailbox};
 pub use server::{Limits, Server, ServerError};
 pub(crate) use service::serve;

@@ -252,10 +252,20 @@ fn converse(stream: &UnixStream, desk: &Desk) -> io::Result<()> {
             Err(e) => {
                 let bad =
                     format!("{e}: send one JSON object a line, as the greeting's protocol has it");
-                refuse(stream, None, Failure::new(Code::BadRequest, bad))?;
+                refuse(stream, id(&line), Failure::new(Code::BadRequest, bad))?;
             }
         }
     }
+}
+
+/// The number of a request that is none otherwise, so that its sender finds the answer.
+fn id(line: &[u8]) -> Option<u64> {
+    #[derive(serde::Deserialize)]
+    struct Numbered {
+        id: u64,
+    }
+    let numbered = serde_json::from_slice::<Numbered>(line);
+    numbered.ok().map(|n| n.id)
 }
 
 enum Next {
@@ -283,6 +293,9 @@ impl Lines {
                 let mut line = std::mem::replace(&mut self.buffer, behind);
                 self.searched = 0;
                 line.pop();
+                if line.len() > REQUEST_MAX {
+                    return Ok(Next::TooLong);
+                }
                 return Ok(Next::Line(line));
             }
             self.searched = self.buffer.len();

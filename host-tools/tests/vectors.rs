@@ -322,7 +322,7 @@ fn the_nic_and_its_blocks_are_written_as_verilog() {
     }
     for args in [["--queues", "5"], ["--flows", "1024"]] {
         let out = tsonic(&[&["verilog"], &args[..]].concat());
-        assert_eq!(out.status.code(), Some(1));
+        assert_eq!(out.status.code(), Some(2));
         let said = String::from_utf8(out.stderr).unwrap();
         assert!(said.contains("there is one with 64 flow slots"), "{said}");
     }

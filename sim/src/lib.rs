@@ -28,6 +28,7 @@ pub mod peer;
 pub mod root_complex;
 pub mod rtl;
 pub mod scoreboard;
+mod slot;
 pub mod tap;
 pub mod vfio_user;
 pub mod wire;

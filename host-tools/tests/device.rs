@@ -2,11 +2,15 @@
 //! `tsonic device` and what uses it, as processes: transfers, and deaths of either end at
 //! moments that a seed chooses.
 
+mod process;
+
+use process::{PATIENCE, Running, Scratch};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -274,16 +278,65 @@ fn a_wire_that_leads_nowhere_any_more_ends_the_device() {
     assert_eq!(made, 0);
     // SAFETY: fresh descriptors that nobody else owns.
     let [ours, theirs] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    let keep = theirs.as_raw_fd();
     // SAFETY: no memory is involved. Every child from now on inherits this one, no harm done.
-    assert_eq!(
-        unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) },
-        0
-    );
-    let wire = format!("fd:{}", theirs.as_raw_fd());
+    let kept = unsafe { libc::fcntl(keep, libc::F_SETFD, 0) };
+    assert_eq!(kept, 0);
+    let wire = format!("fd:{keep}");
     let mut device = Process::start(&["--wire", &wire]);
     drop(ours);
     assert_eq!(device.child.wait().expect("it ends").code(), Some(1));
     assert!(!device.socket.exists(), "the socket is gone");
+}
+
+/// A demo ends by what asks it to, also where a shell has had it ignore SIGINT, and
+/// however it ends nothing of its device is left.
+#[test]
+fn a_demo_that_is_ended_leaves_nothing_of_its_device() {
+    let end = |signal, action: libc::sighandler_t| {
+        let place = Scratch::new(&format!("left-{signal}"));
+        let mut command = place.command(&[
+            "demo",
+            "--device",
+            "vfio-user",
+            "--peer",
+            "sim",
+            "--size",
+            "1GiB",
+            "--rate",
+            "1MB/s",
+        ]);
+        command.env("TMPDIR", place.path()).stderr(Stdio::null());
+        // SAFETY: `signal` may be called between fork and exec, and touches no memory.
+        unsafe {
+            command.pre_exec(move || {
+                libc::signal(signal, action);
+                Ok(())
+            });
+        }
+        let mut demo = Running::start(command);
+        place.await_sockets(1, PATIENCE);
+        let code = demo.end(signal);
+        let started = Instant::now();
+        let left = || {
+            let entries = std::fs::read_dir(place.path()).expect("the scratch folder");
+            let names = entries.flatten().map(|e| e.file_name());
+            names
+                .filter(|n| n.to_string_lossy().starts_with("tsonic-"))
+                .count()
+        };
+        while left() > 0 {
+            assert!(
+                started.elapsed() < PATIENCE,
+                "signal {signal}: a folder is left"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        code
+    };
+    assert_eq!(end(libc::SIGHUP, libc::SIG_DFL), Some(1));
+    assert_eq!(end(libc::SIGINT, libc::SIG_IGN), Some(1));
+    assert_eq!(end(libc::SIGKILL, libc::SIG_DFL), None);
 }
 
 #[test]

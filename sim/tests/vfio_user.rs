@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{
+    MemfdFlags, OFlags, SealFlags, fcntl_add_seals, fcntl_getfl, fcntl_setfl, ftruncate,
+    memfd_create,
+};
 use tsonic_pci::config::{COMMAND, COMMAND_MASTER, COMMAND_MEMORY};
 use tsonic_regs::completion::TxCompletion;
 use tsonic_regs::descriptor::{Kind as Burst, TxDescriptor};
@@ -21,28 +24,50 @@ use tsonic_sim::vfio_user::{FAR_WAIT, Server, ServerConfig};
 use tsonic_sim::world::{LinkConfig, World};
 use tsonic_vfio_user::socket::{receive, send};
 use tsonic_vfio_user::{
-    DmaMap, DmaUnmap, Errno, Header, IrqAction, IrqData, IrqInfo, Kind, RegionAccess, RegionInfo,
-    Request, SetIrqs, Version, encode_access_reply, irq, parse_access_reply, region,
+    Command, DmaMap, DmaUnmap, Errno, Header, IrqAction, IrqData, IrqInfo, Kind, RegionAccess,
+    RegionInfo, Request, SetIrqs, Version, encode_access_reply, irq, parse_access_reply, region,
 };
 
 const PAGE: u64 = 4096;
 
-fn serve() -> (Server, PathBuf) {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let n = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path = std::env::temp_dir().join(format!("tsonic-raw-{}-{n}", std::process::id()));
-    let nic = Box::new(Model::new(ModelConfig {
+/// What is not held up takes milliseconds, and what is, [`FAR_WAIT`] a time or 10 s.
+const NOT_HELD_UP: Duration = Duration::from_secs(5);
+
+fn nic() -> Box<Model> {
+    Box::new(Model::new(ModelConfig {
         queues: 4,
         flow_slots: 16,
         ..ModelConfig::default()
-    }));
+    }))
+}
+
+fn path() -> PathBuf {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let n = NUMBER.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("tsonic-raw-{}-{n}", std::process::id()))
+}
+
+fn serve() -> (Server, PathBuf) {
+    let path = path();
     let memory = RootComplexConfig::default();
-    let world = World::new(nic, memory, LinkConfig::default(), None);
+    let world = World::new(nic(), memory, LinkConfig::default(), None);
     let config = ServerConfig {
         sockets: vec![path.clone()],
         map_doorbells: false,
     };
     (Server::start(world, &config).unwrap(), path)
+}
+
+/// Two NICs back to back.
+fn serve_pair() -> (Server, [PathBuf; 2]) {
+    let paths = [path(), path()];
+    let memory = RootComplexConfig::default();
+    let world = World::pair([nic(), nic()], memory, LinkConfig::default()).unwrap();
+    let config = ServerConfig {
+        sockets: paths.to_vec(),
+        map_doorbells: false,
+    };
+    (Server::start(world, &config).unwrap(), paths)
 }
 
 /// Memory without a file: what the device asks for is answered from here.
@@ -61,6 +86,8 @@ struct Client {
     stream: UnixStream,
     id: u16,
     far: Far,
+    /// The last that was asked and not answered.
+    late: Option<(Header, Vec<u8>)>,
 }
 
 type Answer = Result<Vec<u8>, Errno>;
@@ -78,6 +105,7 @@ impl Client {
                 silent: false,
                 ignored: 0,
             },
+            late: None,
         };
         client.ask(&Request::Version(Version::ours()), &[]).unwrap();
         let command = COMMAND_MEMORY | COMMAND_MASTER;
@@ -116,6 +144,7 @@ impl Client {
             Kind::Command { .. } => {
                 if self.far.silent {
                     self.far.ignored += 1;
+                    self.late = Some((header, body));
                 } else {
                     self.serve(&header, &body);
                 }
@@ -196,9 +225,14 @@ impl Client {
 
     /// Turns on queue 0 with its rings at `rings`, completions a page behind.
     fn start(&mut self, rings: u64) {
+        self.start_with(rings, 6);
+    }
+
+    /// The same with so many slots, as a power of two.
+    fn start_with(&mut self, rings: u64, log2: u8) {
         let mut size = RingSize(0);
-        size.set_ring_log2(6);
-        size.set_completion_log2(6);
+        size.set_ring_log2(log2);
+        size.set_completion_log2(log2);
         let done = rings + PAGE;
         for (offset, value) in [
             (global::CONTROL.offset, 1),
@@ -523,4 +557,133 @@ fn a_function_level_reset_arrives_as_a_configuration_write() {
         &COMMAND_MEMORY.to_le_bytes(),
     );
     assert_eq!(c.read(0, global::CONTROL.offset as u64, 4), [0; 4]);
+}
+
+#[test]
+fn an_event_descriptor_that_is_full_and_blocks_holds_nobody_up() {
+    let (server, path) = serve();
+    let mut c = Client::connect(&path);
+    let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+    let set = |data, count| {
+        Request::DeviceSetIrqs(SetIrqs {
+            action: IrqAction::Trigger,
+            data,
+            index: irq::MSIX,
+            start: 0,
+            count,
+        })
+    };
+    c.ask(&set(IrqData::EventFd, 1), &[event.as_fd()]).unwrap();
+    // The open file is the client's, too, and so are its flags.
+    let flags = fcntl_getfl(&event).unwrap();
+    fcntl_setfl(&event, flags - OFlags::NONBLOCK).unwrap();
+    rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    let started = Instant::now();
+    // More than once: nothing runs full on the device's side either.
+    for _ in 0..100 {
+        c.ask(&set(IrqData::None, 1), &[]).unwrap();
+    }
+    assert_eq!(c.read(region::BAR0, 0, 4), tsonic_regs::MAGIC.to_le_bytes());
+    assert!(fcntl_getfl(&event).unwrap() == flags - OFlags::NONBLOCK);
+    drop(c);
+    let mut next = Client::connect(&path);
+    assert_eq!(
+        next.read(region::BAR0, 0, 4),
+        tsonic_regs::MAGIC.to_le_bytes()
+    );
+    let served = server.stop().unwrap();
+    assert_eq!((served.lines[0].clients, served.interrupts), (2, 100));
+    assert!(
+        started.elapsed() < NOT_HELD_UP,
+        "it took {:?}",
+        started.elapsed()
+    );
+}
+
+/// Gives memory without a file and thousands of slots in it, and answers for none.
+fn ask_for_much(path: &PathBuf) -> Client {
+    let mut c = Client::connect(path);
+    c.far.silent = true;
+    let iova = 1 << 33;
+    c.map(iova, 1 << 20, 0, None).unwrap();
+    c.start_with(iova, 12);
+    c.register(doorbell_offset(0, doorbell::TX_TAIL), 4_000);
+    let started = Instant::now();
+    while c.far.ignored == 0 {
+        c.read(region::BAR0, 0, 4);
+        assert!(started.elapsed() < NOT_HELD_UP, "it asks for nothing");
+    }
+    c
+}
+
+#[test]
+fn a_silent_client_is_waited_for_once_and_again_when_it_has_answered() {
+    let (server, [path, other]) = serve_pair();
+    let mut c = ask_for_much(&path);
+    let started = Instant::now();
+    let magic = tsonic_regs::MAGIC.to_le_bytes();
+    for _ in 0..20 {
+        assert_eq!(c.read(region::BAR0, 0, 4), magic);
+    }
+    let mut far = Client::connect(&other);
+    for _ in 0..20 {
+        assert_eq!(far.read(region::BAR0, 0, 4), magic);
+    }
+    assert!(
+        started.elapsed() < NOT_HELD_UP,
+        "it took {:?}",
+        started.elapsed()
+    );
+    // One ask had no answer; it comes now. A reset, and the same client is asked again.
+    assert_eq!(c.far.ignored, 1);
+    let late = c.late.take().unwrap();
+    c.far.silent = false;
+    c.far.address = 1 << 33;
+    c.far.bytes = vec![0; 1 << 20];
+    c.serve(&late.0, &late.1);
+    c.ask(&Request::DeviceReset, &[]).unwrap();
+    let iova = c.far.address;
+    c.far.bytes[..64].copy_from_slice(&descriptor(iova + 2 * PAGE, 1_000));
+    (c.far.reads, c.far.writes) = (0, 0);
+    c.start(iova);
+    c.register(doorbell_offset(0, doorbell::TX_TAIL), 1);
+    let started = Instant::now();
+    while c.far.writes == 0 {
+        c.read(region::BAR0, 0, 4);
+        assert!(started.elapsed() < NOT_HELD_UP, "no completion");
+    }
+    assert!(c.far.reads > 0);
+    drop(server);
+}
+
+#[test]
+fn a_silent_client_does_not_hold_up_the_end() {
+    let (server, [path, _]) = serve_pair();
+    let _c = ask_for_much(&path);
+    let started = Instant::now();
+    server.stop().unwrap();
+    assert!(
+        started.elapsed() < NOT_HELD_UP,
+        "it took {:?}",
+        started.elapsed()
+    );
+}
+
+#[test]
+fn half_a_message_does_not_hold_up_the_end() {
+    let (server, path) = serve();
+    let c = Client::connect(&path);
+    let mut out = Vec::new();
+    Header::command(1, Command::RegionRead, 16, true).encode(&mut out);
+    send(&c.stream, &out, &[], None).unwrap();
+    // Time for its reader to begin; if that is late, the end comes all the sooner.
+    std::thread::sleep(Duration::from_millis(100));
+    let started = Instant::now();
+    let served = server.stop().unwrap();
+    assert!(
+        started.elapsed() < NOT_HELD_UP,
+        "it took {:?}",
+        started.elapsed()
+    );
+    assert_eq!(served.lines[0].clients, 1);
 }

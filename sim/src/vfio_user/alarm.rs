@@ -72,8 +72,9 @@ pub fn event() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
-/// Signals an event descriptor. One that is full has been signalled.
-pub fn signal(fd: impl AsFd) {
+/// Signals an event descriptor of this process alone (for a client's there is
+/// [`super::signals`]). One that is full has been signalled.
+fn signal(fd: impl AsFd) {
     if let Err(error) = rustix::io::write(fd, &1u64.to_ne_bytes()) {
         tracing::debug!(%error, "an event descriptor does not take a signal");
     }

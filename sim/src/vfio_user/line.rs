@@ -8,15 +8,18 @@
 //! is there. This thread listens to the NIC's whenever it waits for it, so neither waits
 //! for the other for good; and a client that does not answer within [`FAR_WAIT`] has
 //! given the NIC an address fault, no more. (A client that answers nothing while it waits
-//! for a reply of its own is one of those.)
+//! for a reply of its own is one of those.) It is not asked again until it has answered,
+//! late: else each access of thousands would cost the NIC, and the clients of others in
+//! its world, that wait.
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, TrySendError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -47,12 +50,14 @@ pub enum Say {
     /// It needs memory.
     Read {
         serial: u64,
+        deadline: Instant,
         address: u64,
         bytes: usize,
     },
     /// It writes memory.
     Write {
         serial: u64,
+        deadline: Instant,
         address: u64,
         data: Vec<u8>,
     },
@@ -67,6 +72,8 @@ pub struct Far {
     answers: Mutex<Receiver<Answer>>,
     bell: Arc<Alarm>,
     serial: AtomicU64,
+    /// The client owes an answer, and its time is over.
+    silent: AtomicBool,
 }
 
 impl Far {
@@ -76,18 +83,22 @@ impl Far {
             answers: Mutex::new(answers),
             bell,
             serial: AtomicU64::new(0),
+            silent: AtomicBool::new(false),
         }
     }
 
-    fn ask(&self, what: impl FnOnce(u64) -> Say) -> Option<Vec<u8>> {
+    fn ask(&self, what: impl FnOnce(u64, Instant) -> Say) -> Option<Vec<u8>> {
+        if self.silent.load(Ordering::Relaxed) {
+            return None;
+        }
+        let end = Instant::now() + FAR_WAIT;
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         {
             let asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
-            asks.send(what(serial)).ok()?;
+            asks.send(what(serial, end)).ok()?;
         }
         self.bell.raise();
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = Instant::now() + FAR_WAIT;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             match answers.recv_timeout(left) {
@@ -103,8 +114,9 @@ impl Far {
 impl FarMemory for Far {
     fn read(&self, iova: u64, out: &mut [u8]) -> bool {
         let bytes = out.len();
-        let data = self.ask(|serial| Say::Read {
+        let data = self.ask(|serial, deadline| Say::Read {
             serial,
+            deadline,
             address: iova,
             bytes,
         });
@@ -118,12 +130,35 @@ impl FarMemory for Far {
     }
 
     fn write(&self, iova: u64, data: &[u8]) -> bool {
-        let done = self.ask(|serial| Say::Write {
+        let done = self.ask(|serial, deadline| Say::Write {
             serial,
+            deadline,
             address: iova,
             data: data.to_vec(),
         });
         done.is_some()
+    }
+}
+
+/// The connection of the client that is served, for who wants to end it.
+#[derive(Default)]
+pub struct Current(Mutex<Weak<UnixStream>>);
+
+impl Current {
+    fn set(&self, stream: &Arc<UnixStream>) {
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::downgrade(stream);
+    }
+
+    /// Ends it: whatever the socket's thread waits for there, it has waited for.
+    pub fn hang_up(&self) {
+        let current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = current.upgrade()
+            && let Err(error) = stream.shutdown(Shutdown::Both)
+        {
+            // The client was faster.
+            tracing::debug!(%error, "hang up");
+        }
     }
 }
 
@@ -140,7 +175,9 @@ pub struct Wires {
     pub far: Arc<Far>,
     /// Wakes this thread.
     pub bell: Arc<Alarm>,
-    /// This thread is to end.
+    /// Whom this thread serves.
+    pub client: Arc<Current>,
+    /// This thread is to end; who sets it hangs up next.
     pub stop: Arc<AtomicBool>,
     /// The NIC's thread runs.
     pub alive: Arc<AtomicBool>,
@@ -171,6 +208,11 @@ pub struct Line {
 
 fn readable(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    poll(&mut fds, Some(&timespec(Duration::ZERO))).is_ok_and(|n| n > 0)
+}
+
+fn writable(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::new(&fd, PollFlags::OUT)];
     poll(&mut fds, Some(&timespec(Duration::ZERO))).is_ok_and(|n| n > 0)
 }
 
@@ -216,12 +258,16 @@ impl Line {
 
     fn serve(&mut self, stream: UnixStream) {
         let node = self.node;
+        let stream = Arc::new(stream);
+        self.wires.client.set(&stream);
+        self.wires.far.silent.store(false, Ordering::Relaxed);
         let mut client = Client {
             wires: &self.wires,
             stream: &stream,
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             next_id: 0,
+            full: false,
             gone: false,
         };
         let session = Session::new(node, self.vectors, self.doorbells.clone());
@@ -244,6 +290,8 @@ struct Client<'a> {
     backlog: VecDeque<(Message, Vec<u8>)>,
     backlog_bytes: usize,
     next_id: u16,
+    /// It has not taken what it was asked last.
+    full: bool,
     gone: bool,
 }
 
@@ -282,6 +330,7 @@ impl Client<'_> {
             };
             stats.messages += 1;
             let Message { header, fds } = message;
+            self.answered(&header);
             session.message(&header, &body, fds, self, &mut reply)?;
             if !reply.bytes.is_empty() {
                 let deadline = Instant::now() + MESSAGE_WAIT;
@@ -323,7 +372,8 @@ impl Client<'_> {
         }
     }
 
-    /// Does what the NIC's thread has asked for meanwhile.
+    /// Does what the NIC's thread has asked for meanwhile, until there is something else
+    /// to do: the next may be asked for at once.
     fn listen_to_nic(&mut self) -> Result<(), Over> {
         loop {
             match self.wires.says.try_recv() {
@@ -333,6 +383,17 @@ impl Client<'_> {
                 Err(TryRecvError::Empty) => return Ok(()),
                 Err(TryRecvError::Disconnected) => return Err(Over),
             }
+            let stop = self.wires.stop.load(Ordering::SeqCst);
+            if stop || self.gone || !self.backlog.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A client that answers, however late, is asked again.
+    fn answered(&self, header: &Header) {
+        if matches!(header.kind, Kind::Reply(_)) && is_dma(header.command) {
+            self.wires.far.silent.store(false, Ordering::Relaxed);
         }
     }
 
@@ -342,6 +403,7 @@ impl Client<'_> {
             Say::Done => return true,
             Say::Read {
                 serial,
+                deadline,
                 address,
                 bytes,
             } => {
@@ -349,10 +411,12 @@ impl Client<'_> {
                     address,
                     count: bytes as u64,
                 };
-                (serial, self.far(&Request::DmaRead(access), &access, bytes))
+                let request = Request::DmaRead(access);
+                (serial, self.far(&request, &access, bytes, deadline))
             }
             Say::Write {
                 serial,
+                deadline,
                 address,
                 data,
             } => {
@@ -361,7 +425,7 @@ impl Client<'_> {
                     count: data.len() as u64,
                 };
                 let request = Request::DmaWrite(access, &data);
-                (serial, self.far(&request, &access, 0))
+                (serial, self.far(&request, &access, 0, deadline))
             }
         };
         // The NIC's thread may have given up meanwhile.
@@ -370,8 +434,20 @@ impl Client<'_> {
     }
 
     /// Asks the client; the data of the answer.
-    fn far(&mut self, request: &Request<'_>, access: &DmaAccess, bytes: usize) -> Option<Vec<u8>> {
-        if self.gone {
+    fn far(
+        &mut self,
+        request: &Request<'_>,
+        access: &DmaAccess,
+        bytes: usize,
+        deadline: Instant,
+    ) -> Option<Vec<u8>> {
+        // This one may have been asked before the last was known to be in vain.
+        let silent = self.wires.far.silent.load(Ordering::Relaxed);
+        if self.gone || silent || Instant::now() >= deadline {
+            return None;
+        }
+        // It is not waited for once more to make room.
+        if self.full && !writable(self.stream.as_fd()) {
             return None;
         }
         let id = self.next_id;
@@ -381,22 +457,27 @@ impl Client<'_> {
         let mut message = Vec::with_capacity(body.len() + 16);
         Header::command(id, request.command(), body.len(), true).encode(&mut message);
         message.extend_from_slice(&body);
-        let deadline = Some(Instant::now() + FAR_WAIT);
+        let deadline = Some(deadline);
         if let Err(error) = socket::send(self.stream, &message, &[], deadline) {
             tracing::debug!(%error, "memory cannot be asked for");
-            self.gone |= !matches!(error, SocketError::TimedOut);
+            self.full = matches!(error, SocketError::TimedOut);
+            self.gone |= !self.full;
             return None;
         }
+        self.full = false;
         loop {
             let received = match socket::receive(self.stream, &mut body, deadline) {
                 Ok(received) => received,
                 Err(error) => {
                     tracing::debug!(%error, "memory that was asked for does not come");
-                    self.gone |= !matches!(error, SocketError::TimedOut);
+                    let silent = matches!(error, SocketError::TimedOut);
+                    self.wires.far.silent.store(silent, Ordering::Relaxed);
+                    self.gone |= !silent;
                     return None;
                 }
             };
             let header = received.header;
+            self.answered(&header);
             match header.kind {
                 Kind::Reply(result) if header.id == id && is_dma(header.command) => {
                     result.ok()?;

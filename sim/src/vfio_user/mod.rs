@@ -29,6 +29,7 @@ pub mod files;
 mod line;
 mod session;
 mod side;
+mod signals;
 mod socket_file;
 pub mod talk;
 
@@ -44,8 +45,8 @@ use thiserror::Error;
 use crate::world::World;
 use alarm::{Alarm, Sleeper};
 use doorbells::Doorbells;
+use line::{Current, Far, Line, Wires};
 pub use line::{FAR_WAIT, LineStats};
-use line::{Far, Line, Wires};
 use session::Job;
 use side::Side;
 use socket_file::SocketFile;
@@ -138,6 +139,7 @@ pub struct Server {
     stop: Arc<AtomicBool>,
     alarm: Arc<Alarm>,
     bells: Vec<Arc<Alarm>>,
+    clients: Vec<Arc<Current>>,
     nic: Option<JoinHandle<Side>>,
     lines: Vec<JoinHandle<LineStats>>,
     lost: Arc<OnceLock<String>>,
@@ -173,7 +175,9 @@ impl Server {
             alarm: Arc::clone(&alarm),
             doorbells: doorbells.iter().flatten().cloned().collect(),
         }));
-        let side = Side::new(world, doorbells.clone());
+        let mut side = Side::new(world, doorbells.clone());
+        side.prepare_signals()
+            .map_err(os("set up asynchronous I/O (io_setup), for interrupts"))?;
         let mut sockets = Vec::new();
         for path in &config.sockets {
             sockets.push(SocketFile::bind(path)?);
@@ -183,6 +187,7 @@ impl Server {
             stop: Arc::new(AtomicBool::new(false)),
             alarm: Arc::clone(&alarm),
             bells: Vec::new(),
+            clients: Vec::new(),
             nic: None,
             lines: Vec::new(),
             lost: Arc::new(OnceLock::new()),
@@ -191,6 +196,7 @@ impl Server {
         let alive = Arc::new(AtomicBool::new(true));
         for (node, socket) in sockets.iter_mut().enumerate() {
             let bell = Alarm::new().map_err(os("make an event descriptor"))?;
+            let client = Arc::new(Current::default());
             let (say, says) = channel();
             let (answer, answers) = channel();
             let wires = Wires {
@@ -201,6 +207,7 @@ impl Server {
                 say,
                 answers: answer,
                 bell: Arc::clone(&bell),
+                client: Arc::clone(&client),
                 stop: Arc::clone(&server.stop),
                 alive: Arc::clone(&alive),
             };
@@ -211,6 +218,7 @@ impl Server {
             let thread = thread.spawn(move || line.run());
             server.lines.push(thread.map_err(os("start a thread"))?);
             server.bells.push(bell);
+            server.clients.push(client);
         }
         let (stop, again) = (Arc::clone(&server.stop), alarm);
         let lost = Arc::clone(&server.lost);
@@ -236,6 +244,8 @@ impl Server {
 
     fn end(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
+        // A thread that waits for its client to go on does not hear its bell.
+        self.clients.iter().for_each(|c| c.hang_up());
         self.bells.iter().for_each(|b| b.raise());
     }
 

@@ -4,19 +4,18 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use tsonic_pci::config::{COMMAND, CONFIG_BYTES};
 use tsonic_pci::{BusError, PciDevice};
 use tsonic_regs::pci::{MSIX_BAR, MSIX_BAR_BYTES, REGISTER_BAR};
 use tsonic_regs::registers::BAR0_BYTES;
 use tsonic_vfio_user::{DmaMap, DmaUnmap, Errno, region};
 
-use super::alarm::signal;
 use super::doorbells::Doorbells;
 use super::files::{FileMap, Files};
+use super::signals::Signals;
 use crate::root_complex::{Access, FarMemory};
 use crate::world::World;
 
@@ -38,6 +37,8 @@ pub struct Side {
     world: World,
     ends: Vec<End>,
     fired: Vec<u16>,
+    /// Made when the first event descriptor comes, if not before.
+    signals: Option<Signals>,
     /// Vectors that were signalled to a client.
     signalled: u64,
 }
@@ -93,8 +94,17 @@ impl Side {
             world,
             ends,
             fired: Vec::new(),
+            signals: None,
             signalled: 0,
         }
+    }
+
+    /// Makes what event descriptors are signalled with, unless it is there.
+    pub fn prepare_signals(&mut self) -> io::Result<()> {
+        if self.signals.is_none() {
+            self.signals = Some(Signals::new()?);
+        }
+        Ok(())
     }
 
     pub fn world(&mut self) -> &mut World {
@@ -144,9 +154,13 @@ impl Side {
                 doorbells.publish(self.world.now());
             }
             for v in &self.fired {
-                if let Some(Some(event)) = end.events.get(usize::from(*v)) {
-                    signal(event);
-                    self.signalled += 1;
+                if let Some(Some(event)) = end.events.get(usize::from(*v))
+                    && let Some(signals) = &mut self.signals
+                {
+                    match signals.signal(event.as_fd()) {
+                        Ok(()) => self.signalled += 1,
+                        Err(error) => tracing::debug!(%error, vector = v, "no signal"),
+                    }
                 }
             }
         }
@@ -286,6 +300,7 @@ impl Side {
         for event in &events {
             check_event(event)?;
         }
+        self.prepare_signals().map_err(|e| Errno::of(&e))?;
         let end = self.ends.get_mut(node).ok_or(Errno::ENOENT)?;
         let places = end.events.get_mut(first as usize..).unwrap_or_default();
         if places.len() < events.len() {
@@ -360,8 +375,7 @@ fn errno(e: &BusError) -> Errno {
     }
 }
 
-/// An event descriptor must be one, and must not let a signal wait: any other could hold
-/// up the NIC.
+/// An event descriptor must be one: nothing else can be signalled.
 fn check_event(event: &OwnedFd) -> Result<(), Errno> {
     use std::os::fd::AsRawFd;
     let link = format!("/proc/self/fd/{}", event.as_raw_fd());
@@ -369,6 +383,5 @@ fn check_event(event: &OwnedFd) -> Result<(), Errno> {
     if name.as_os_str() != "anon_inode:[eventfd]" {
         return Err(Errno::EINVAL);
     }
-    let flags = fcntl_getfl(event).map_err(|e| Errno::of(&e.into()))?;
-    fcntl_setfl(event, flags | OFlags::NONBLOCK).map_err(|e| Errno::of(&e.into()))
+    Ok(())
 }

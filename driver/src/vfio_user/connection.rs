@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands and their replies. Every wait ends: with the reply, with the connection, or
-//! in time.
+//! in time; and the first that ends in time is the last: a device that has not answered
+//! once counts as gone, so whoever takes leave of it does not wait for each farewell.
 
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -70,10 +72,15 @@ impl Connection {
 
     fn failed(&mut self, error: SocketError, what: &'static str) -> BusError {
         match error {
-            SocketError::TimedOut => BusError::TimedOut {
-                what,
-                millis: self.timeout.as_millis() as u64,
-            },
+            SocketError::TimedOut => {
+                let millis = self.timeout.as_millis() as u64;
+                self.bury(&format!("it did not answer {what} within {millis} ms"));
+                // Should it go on, it finds that its client has left.
+                if let Err(error) = self.stream.shutdown(Shutdown::Both) {
+                    debug!(%error, "shut down");
+                }
+                BusError::TimedOut { what, millis }
+            }
             error => self.bury(&error.to_string()),
         }
     }
@@ -148,8 +155,7 @@ impl Connection {
                     }
                     break received.fds;
                 }
-                // To a command that was given up.
-                Kind::Reply(_) => debug!(id = header.id, "a late reply"),
+                Kind::Reply(_) => debug!(id = header.id, "a reply to nothing that was asked"),
                 Kind::Command { .. } => self.refuse(&header, deadline)?,
             }
         };
@@ -183,5 +189,38 @@ impl Connection {
     /// A reply that makes no sense: what else it says cannot be trusted either.
     pub fn nonsense(&mut self, error: &WireError) -> BusError {
         self.bury(&format!("it answered nonsense: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Long enough that one that is waited for is told from one that is not.
+    const TIMEOUT: Duration = Duration::from_millis(500);
+
+    #[test]
+    fn a_device_that_does_not_answer_is_waited_for_once() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut connection = Connection::new(ours, TIMEOUT);
+        let asked = connection.request("what it is", &Request::DeviceGetInfo, &[]);
+        let error = asked.map(drop).unwrap_err();
+        assert!(matches!(error, BusError::TimedOut { .. }), "{error}");
+        assert!(connection.is_dead());
+        let started = Instant::now();
+        for _ in 0..10 {
+            let asked = connection.request("a reset", &Request::DeviceReset, &[]);
+            let error = asked.map(drop).unwrap_err();
+            assert!(matches!(&error, BusError::Gone(why) if why.contains("what it is")));
+            let posted = connection.post("a reset", &Request::DeviceReset);
+            assert!(matches!(posted, Err(BusError::Gone(_))));
+            assert!(matches!(connection.unasked(), Err(BusError::Gone(_))));
+        }
+        assert!(started.elapsed() < TIMEOUT);
+        // What was asked is still there for the device, and then the end.
+        let mut body = Vec::new();
+        socket::receive(&theirs, &mut body, Some(Instant::now() + TIMEOUT)).unwrap();
+        let end = socket::receive(&theirs, &mut body, Some(Instant::now() + TIMEOUT));
+        assert!(matches!(end, Err(SocketError::Closed)));
     }
 }

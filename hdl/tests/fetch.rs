@@ -197,6 +197,15 @@ fn doorbells_of_queues_that_are_off_are_refused() {
         bench.cycle();
     }
     assert_eq!((bench.refused, bench.reads.requests), (3, 0));
+    // And one of the completion ring: what was fetched could not complete.
+    for (n, done) in [5, 14, 15].into_iter().enumerate() {
+        bench.enable_with(2, 3 << 32, (6, done), true);
+        bench.bell(2, 1);
+        for _ in 0..100 {
+            bench.cycle();
+        }
+        assert_eq!((bench.refused, bench.reads.requests), (4 + n as u64, 0));
+    }
     // Off again: what was rung before is not fetched any more, and on again the
     // ring starts at 0.
     for _ in 0..5 {

@@ -78,11 +78,13 @@ fn random_traffic(mut bench: Bench, queues: u8, slots: u16, seed: u64, bursts: u
             }
         }
         if rng.random_bool(0.002) {
-            // A rate acts from the next grant on, so none may stand.
-            if bench.idle() {
-                let queue = rng.random_range(0..queues);
-                bench.queue_rate(queue, inv(rng.random_range(0.01..0.4)));
-            }
+            // Now and then one that lets nothing pass, or every thing.
+            let rate = match rng.random_range(0..8) {
+                0 => 0,
+                1 => inv(rng.random_range(1.0..1e6)),
+                _ => inv(rng.random_range(0.01..0.4)),
+            };
+            bench.queue_rate(rng.random_range(0..queues), rate);
         }
         if bench.idle()
             && let Some(tick) = bench.next_event()

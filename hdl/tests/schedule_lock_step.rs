@@ -7,7 +7,7 @@ use rust_hdl::prelude::*;
 use std::collections::VecDeque;
 use support::{LockStep, Pcg64Mcg, RngExt, SeedableRng, bits_of, lock_step};
 use tsonic_hdl::primitives::{Flags, SizedLutRam};
-use tsonic_hdl::schedule::{Drr, DueLists, Recall, Schedule4, WinnerTree};
+use tsonic_hdl::schedule::{Drr, DueLists, Recall, Renew, Schedule4, WinnerTree};
 use tsonic_regs::registers::queue::{TX_CONTROL, TX_QUANTUM, TX_RATE_HI, TX_RATE_LO};
 
 /// [`Flags`] with ports whose names mean nothing in C++.
@@ -223,6 +223,28 @@ fn recall() {
             b.result_work.next = rng.random_bool(0.7);
             b.planted.next = rng.random_bool(0.6);
             b.moving.next = rng.random_bool(0.3);
+        },
+    );
+}
+
+#[test]
+fn renew() {
+    lock_step(
+        Renew::<5, 3>::default(),
+        |b| &mut b.clock,
+        20_000,
+        8,
+        |b, rng| {
+            b.reset.next = rng.random_bool(0.002);
+            b.written.next = rng.random_bool(0.1);
+            b.written_queue.next = rng.random_range(0..5u64).into();
+            b.look.next = rng.random_bool(0.1);
+            b.look_queue.next = rng.random_range(0..5u64).into();
+            b.result.next = rng.random_bool(0.2);
+            b.result_waits.next = rng.random_bool(0.7);
+            b.result_queue.next = rng.random_range(0..5u64).into();
+            b.pop.next = rng.random_bool(0.05);
+            b.pop_queue.next = rng.random_range(0..5u64).into();
         },
     );
 }

@@ -309,6 +309,72 @@ fn queue_rate() {
     assert!(rest > 400_000 * 5, "{rest}");
 }
 
+/// A new rate ends the wait that the one before led to, at whatever moment of a grant
+/// it is written, and holds from the next grant on.
+#[test]
+fn a_new_rate_acts_at_once() {
+    let mut bench = Bench::new(Schedule4::default());
+    bench.sink = WIRE;
+    for after in 0..70 {
+        for (rate, gap) in [(0, 0), (inv(10.0), 15_140)] {
+            bench.reset();
+            let start = bench.ticks;
+            bench.queue_rate(1, inv(1e6));
+            let flow = u16::from(after % 2 == 1);
+            bench.waiting.push_back(Want::new(1, flow, 0, 1514, 8));
+            for _ in 0..after {
+                bench.cycle();
+            }
+            bench.queue_rate(1, rate);
+            bench.drain();
+            let segments = bench.check(true);
+            let ticks: Vec<u64> = segments.iter().map(|s| s.grant.tick).collect();
+            assert!(ticks[0] < start + 150, "{after}: {ticks:?}");
+            // The first may have gone by the rate before.
+            let mut gaps: Vec<u64> = ticks.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            if gaps[0] < 250 {
+                gaps.remove(0);
+            }
+            assert!(gaps.len() >= 6);
+            for apart in gaps {
+                // (A frame on the wire takes 190 ticks.)
+                assert!((gap..gap + 250).contains(&apart), "{after}: {ticks:?}");
+            }
+        }
+    }
+}
+
+/// The same for all queues at once, under load.
+#[test]
+fn new_rates_of_all_queues() {
+    let mut bench = Bench::new(Schedule32::default());
+    bench.sink = WIRE;
+    for queue in 0..31 {
+        bench.queue_rate(queue, inv(1e6));
+        bench.waiting.push_back(Want::new(queue, 0, 0, 1514, 3));
+    }
+    // The last one always has work.
+    for _ in 0..20 {
+        bench.waiting.push_back(Want::new(31, 0, 0, 1514, 40));
+    }
+    for _ in 0..20_000 {
+        bench.cycle();
+    }
+    let of = |bench: &Bench| bench.grants.iter().filter(|(_, g)| g.queue != 31).count();
+    assert_eq!(of(&bench), 31);
+    for queue in 0..31 {
+        bench.queue_rate(queue, 0);
+    }
+    // Two segments each, and as much of the one without a rate in between.
+    let end = bench.ticks + 2 * 2 * 31 * 190 + 16_384 * 2 / 8 * 32;
+    while of(&bench) < 3 * 31 {
+        bench.cycle();
+        assert!(bench.ticks < end, "{} grants", of(&bench));
+    }
+    bench.drain();
+    bench.check(true);
+}
+
 /// Gaps about 2^8, 2^16 and 2^24 ticks, the longest gap, and one beyond it.
 #[test]
 fn gaps_at_powers_of_two() {

@@ -384,9 +384,14 @@ impl World {
         Some(f(&mut *node.nic, &mut env))
     }
 
-    /// Reads a register of NIC `node`; all ones when there is no such NIC.
+    /// Reads a register of NIC `node`; all ones when there is no such NIC. What the NIC
+    /// had posted has landed then: on PCIe a completion pushes writes ahead of it.
     pub fn reg_read(&mut self, node: usize, offset: u32) -> u32 {
         let value = self.with_nic(node, |nic, env| nic.reg_read(offset, env));
+        if let Some(n) = self.nodes.get_mut(node) {
+            n.memory.land_all();
+            self.interrupted |= n.deliver();
+        }
         value.unwrap_or(u32::MAX)
     }
 

@@ -81,19 +81,19 @@ fn rings_wrap() {
 
 #[test]
 fn paced_flows_keep_their_rates() {
-    suite::load::pacing(model(), 0);
-    suite::load::pacing(model(), 20_000);
+    suite::rates::pacing(model(), 0);
+    suite::rates::pacing(model(), 20_000);
 }
 
 #[test]
 fn a_rate_is_exact() {
-    suite::load::rate_error(model());
+    suite::rates::rate_error(model());
 }
 
 #[test]
 fn launch_times_hold() {
-    suite::load::launch_times(model());
-    suite::load::horizon(model());
+    suite::rates::launch_times(model());
+    suite::rates::horizon(model());
 }
 
 #[test]
@@ -103,7 +103,8 @@ fn queues_are_served_by_their_quanta() {
 
 #[test]
 fn a_queue_keeps_its_own_rate() {
-    suite::load::queue_rate(model());
+    suite::rates::queue_rate(model());
+    suite::rates::new_queue_rate(model());
 }
 
 #[test]

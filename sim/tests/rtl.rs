@@ -94,19 +94,19 @@ fn rings_wrap() {
 
 #[test]
 fn paced_flows_keep_their_rates() {
-    suite::load::pacing(nic(), 0);
-    suite::load::pacing(nic(), 20_000);
+    suite::rates::pacing(nic(), 0);
+    suite::rates::pacing(nic(), 20_000);
 }
 
 #[test]
 fn a_rate_is_exact() {
-    suite::load::rate_error(nic());
+    suite::rates::rate_error(nic());
 }
 
 #[test]
 fn launch_times_hold() {
-    suite::load::launch_times(nic());
-    suite::load::horizon(nic());
+    suite::rates::launch_times(nic());
+    suite::rates::horizon(nic());
 }
 
 #[test]
@@ -116,7 +116,8 @@ fn queues_are_served_by_their_quanta() {
 
 #[test]
 fn a_queue_keeps_its_own_rate() {
-    suite::load::queue_rate(nic());
+    suite::rates::queue_rate(nic());
+    suite::rates::new_queue_rate(nic());
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn broken_logic_is_found() {
         Some(_) => MUTANTS.len(),
         None => 2,
     };
-    suite::load::pacing(sound_nic, 20_000);
+    suite::rates::pacing(sound_nic, 20_000);
     let mut missed = Vec::new();
     for mutant in &MUTANTS[..count] {
         let mut broken = design.clone();
@@ -111,7 +111,7 @@ fn broken_logic_is_found() {
             Ok(Err(violation)) => Some(violation.to_string()),
             Ok(Ok((run, _))) => match expected.board.compare(&run.board, bound) {
                 Err(violation) => Some(violation.to_string()),
-                Ok(_) => catch_unwind(AssertUnwindSafe(|| suite::load::pacing(make(), 20_000)))
+                Ok(_) => catch_unwind(AssertUnwindSafe(|| suite::rates::pacing(make(), 20_000)))
                     .err()
                     .map(|_| "a flow does not keep its rate".to_string()),
             },

@@ -263,6 +263,7 @@ block! {
         /// [`QueueControl`] of transmit.
         0x14 tx_control TX_CONTROL: Rw;
         /// Queue rate as ticks per wire byte, 20.28 fixed point, low half; 0 in both: no limit.
+        /// The high half is written last: then the rate counts, and pacing starts anew.
         0x18 tx_rate_lo TX_RATE_LO: Rw;
         /// High half.
         0x1c tx_rate_hi TX_RATE_HI: Rw;

@@ -100,6 +100,7 @@ pub struct Doorbells<const Q: usize> {
 
     in_queue: Signal<Local, Bits<8>>,
     size_log2: Signal<Local, Bits<4>>,
+    completion_log2: Signal<Local, Bits<4>>,
     new_mask: Signal<Local, Bits<12>>,
     beyond: Signal<Local, Bits<12>>,
     in_ring: Signal<Local, Bit>,
@@ -116,6 +117,7 @@ pub struct Doorbells<const Q: usize> {
     ones: Fixed<12, 0xFFF>,
     log2_min: Fixed<4, { RING_LOG2_MIN as u64 }>,
     log2_max: Fixed<4, { RING_LOG2_MAX as u64 }>,
+    completion_max: Fixed<4, { RING_LOG2_MAX as u64 + 1 }>,
 }
 
 impl<const Q: usize> Default for Doorbells<Q> {
@@ -166,6 +168,7 @@ impl<const Q: usize> Default for Doorbells<Q> {
             value: Default::default(),
             in_queue: Default::default(),
             size_log2: Default::default(),
+            completion_log2: Default::default(),
             new_mask: Default::default(),
             beyond: Default::default(),
             in_ring: Default::default(),
@@ -181,6 +184,7 @@ impl<const Q: usize> Default for Doorbells<Q> {
             ones: Default::default(),
             log2_min: Default::default(),
             log2_max: Default::default(),
+            completion_max: Default::default(),
         }
     }
 }
@@ -222,9 +226,13 @@ impl<const Q: usize> Logic for Doorbells<Q> {
         self.sizes.data.next = self.value.q.val();
         self.control.data.next = self.value.q.val();
         self.size_log2.next = self.sizes.ring.val();
+        self.completion_log2.next = self.sizes.completion.val();
         self.new_mask.next = 0.into();
+        // A ring whose completions would go nowhere has no valid size, either.
         if (self.size_log2.val() >= self.log2_min.val())
             & (self.size_log2.val() <= self.log2_max.val())
+            & (self.completion_log2.val() >= self.log2_min.val())
+            & (self.completion_log2.val() <= self.completion_max.val())
         {
             self.new_mask.next = !(self.ones.val() << self.size_log2.val());
         }

@@ -254,6 +254,9 @@ pub fn replay(log: &[Event], lateness_debt: u64, drained: bool) -> Result<Vec<Se
     let mut aborted: HashMap<u8, bool> = HashMap::new();
     let mut rates: HashMap<u8, u64> = HashMap::new();
     let mut queues: HashMap<u8, Times> = HashMap::new();
+    // Queues whose rate was written, and whether a grant was taken since. That one
+    // starts the queue anew, or it stood before and the next one does.
+    let mut renewed: HashMap<u8, bool> = HashMap::new();
     // Queues that are off, and whether the grant that stood then was taken since.
     let mut off: HashMap<u8, bool> = HashMap::new();
     let mut segments = Vec::new();
@@ -261,6 +264,8 @@ pub fn replay(log: &[Event], lateness_debt: u64, drained: bool) -> Result<Vec<Se
         match event {
             Event::QueueRate { queue, inv_rate } => {
                 rates.insert(queue, inv_rate);
+                queues.remove(&queue);
+                renewed.insert(queue, false);
             }
             Event::QueueEnable { queue, on: true } => {
                 off.remove(&queue);
@@ -345,7 +350,7 @@ pub fn replay(log: &[Event], lateness_debt: u64, drained: bool) -> Result<Vec<Se
                 if !unpaced && !grant.revoked {
                     earliest = list.times.tick();
                 }
-                if !grant.revoked {
+                if !grant.revoked && !renewed.contains_key(&grant.queue) {
                     gate = queues.get(&grant.queue).map_or(0, Times::tick);
                 }
                 if grant.tick < earliest.max(gate) {
@@ -380,12 +385,17 @@ pub fn replay(log: &[Event], lateness_debt: u64, drained: bool) -> Result<Vec<Se
                 }
                 let rate = rates.get(&grant.queue).copied().unwrap_or(0);
                 if rate != 0 && !grant.revoked {
-                    queues.entry(grant.queue).or_default().granted(
-                        grant.tick,
-                        wire_bytes,
-                        rate,
-                        lateness_debt,
-                    );
+                    let times = queues.entry(grant.queue).or_default();
+                    if let Some(second) = renewed.remove(&grant.queue) {
+                        if !second || grant.tick < times.tick() {
+                            *times = Times::default();
+                            times.restart(grant.tick);
+                        }
+                        if !second {
+                            renewed.insert(grant.queue, true);
+                        }
+                    }
+                    times.granted(grant.tick, wire_bytes, rate, lateness_debt);
                 }
             }
         }

@@ -44,8 +44,10 @@
 //!
 //! *Queue rate.* On a grant from a queue with an inverse rate other than 0 the
 //! gate closes, V and E of the queue follow the rule of flows (without launch
-//! times), and the gate opens at `ceil(E)`. A new rate acts from the next grant
-//! on; a closed gate opens at the time that it has. An idle queue falls behind by
+//! times), and the gate opens at `ceil(E)`. When `TX_RATE_HI` is written, whatever the
+//! value, what the rate before led to ends: a closed gate opens within 24 cycles, and the
+//! next grant finds V = E = T. (A grant that was looked up before still goes by the rate
+//! of then; the gate behind it opens at once.) An idle queue falls behind by
 //! D at most, as a waiting one does.
 //!
 //! *Abort.* After `abort` of a burst its next grant is its last: no payload, no
@@ -109,6 +111,7 @@ mod due;
 mod lists;
 mod pacer;
 mod recall;
+mod renew;
 mod top;
 mod tree;
 
@@ -117,6 +120,7 @@ pub use due::DueLists;
 pub use lists::BurstLists;
 pub use pacer::Pacer;
 pub use recall::Recall;
+pub use renew::Renew;
 pub use top::Schedule;
 pub use tree::{TreeLevel, WinnerTree};
 

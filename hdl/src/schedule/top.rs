@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scheduler's top: what its parts do for each other.
 
-use super::{BurstLists, Drr, DueLists, Pacer, Recall, WinnerTree};
+use super::{BurstLists, Drr, DueLists, Pacer, Recall, Renew, WinnerTree};
 use crate::prelude::*;
 use tsonic_regs::registers::queue;
 
@@ -140,6 +140,7 @@ pub struct Schedule<
     due: DueLists<N, QB, LB>,
     drr: Drr<N, QB>,
     recall: Recall<N, QB, SB>,
+    renew: Renew<N, QB>,
 
     // Reset.
     cleared: DFF<bool>,
@@ -153,6 +154,7 @@ pub struct Schedule<
     // Configuration.
     rate_low: LutRam<Bits<32>, QB>,
     rates: LutRam<Bits<48>, QB>,
+    rate_written: Signal<Local, bool>,
     rate_pack: Pack2<32, 16, 48>,
     rate_lo_offset: Fixed<7, { queue::TX_RATE_LO.offset as u64 }>,
     rate_hi_offset: Fixed<7, { queue::TX_RATE_HI.offset as u64 }>,
@@ -225,6 +227,7 @@ pub struct Schedule<
     granted_list: DFF<Bits<LB>>,
     granted_queue: DFF<Bits<QB>>,
     queue_rate: DFF<Bits<48>>,
+    queue_fresh: DFF<bool>,
     granted_at: DFF<Bits<64>>,
     flow_pending: DFF<bool>,
     queue_pending: DFF<bool>,
@@ -351,6 +354,7 @@ impl<
             granted_list,
             granted_queue,
             queue_rate,
+            queue_fresh,
             granted_at,
             flow_pending,
             queue_pending,
@@ -361,8 +365,8 @@ impl<
             upcoming
         );
         clock!(
-            self, clock, lists, pacer, flows, gates, due, drr, recall, rate_low, rates, busy,
-            planted, flow_queue, closed
+            self, clock, lists, pacer, flows, gates, due, drr, recall, renew, rate_low, rates,
+            busy, planted, flow_queue, closed
         );
         self.ticks_now.next = self.ticks.val();
         self.now.next = self.ticks_now.val().get_bits::<34>(0);
@@ -404,13 +408,14 @@ impl<
         self.rate_low.read_address.next = self.cfg_queue_index.out.val();
         self.rate_pack.i0.next = self.rate_low.read_data.val();
         self.rate_pack.i1.next = self.cfg_high.out.val();
+        self.rate_written.next =
+            self.cfg_valid.val() & (self.cfg_offset.val() == self.rate_hi_offset.val());
         if self.in_reset.val() {
             self.rates.write_enable.next = true;
             self.rates.write_address.next = self.clear_queue.out.val();
             self.rates.write_data.next = 0.into();
         } else {
-            self.rates.write_enable.next =
-                self.cfg_valid.val() & (self.cfg_offset.val() == self.rate_hi_offset.val());
+            self.rates.write_enable.next = self.rate_written.val();
             self.rates.write_address.next = self.cfg_queue_index.out.val();
             self.rates.write_data.next = self.rate_pack.out.val();
         }
@@ -424,6 +429,9 @@ impl<
         self.recall.cfg_queue.next = self.cfg_queue_index.out.val();
         self.recall.cfg_offset.next = self.cfg_offset.val();
         self.recall.cfg_value.next = self.cfg_value.val();
+        self.renew.reset.next = self.in_reset.val();
+        self.renew.written.next = self.rate_written.val();
+        self.renew.written_queue.next = self.cfg_queue_index.out.val();
 
         // A burst comes in ...
         self.e_queue_index.data.next = self.enqueue_queue.val();
@@ -538,6 +546,8 @@ impl<
         self.lists.look_list.next = self.list.q.val();
         self.lists.revoke.next = self.revoked.q.val();
         self.recall.look_queue.next = self.queue.q.val();
+        self.renew.look.next = self.looks.val() & !self.recall.look_off.val();
+        self.renew.look_queue.next = self.queue.q.val();
         self.list_unpack.data.next = self.granted_list.q.val();
         self.list_paced.next = !self.list_unpack.o1.val().any();
         self.advances.next = self.step.q.val() == Step::Advance;
@@ -570,6 +580,7 @@ impl<
                     self.granted_list.d.next = self.list.q.val();
                     self.granted_queue.d.next = self.queue.q.val();
                     self.queue_rate.d.next = self.rates.read_data.val();
+                    self.queue_fresh.d.next = self.renew.fresh.val();
                     self.revoked.d.next = self.recall.look_off.val();
                     self.step.d.next = Step::Read;
                 }
@@ -624,7 +635,7 @@ impl<
         self.pacer.op_is_queue.next = self.op_queue.val();
         self.pacer.op_ctx.next = self.lists.next_ctx.val();
         self.pacer.op_id.next = self.list_unpack.o0.val();
-        self.pacer.op_fresh.next = false;
+        self.pacer.op_fresh.next = self.op_queue.val() & self.queue_fresh.q.val();
         // What is given up for its queue's sake leaves V and E as they are.
         self.pacer.op_keep.next = self.revoked.q.val() & !self.op_queue.val();
         self.pacer.op_joins.next = self.lists.last.val() & !self.op_queue.val();
@@ -766,14 +777,21 @@ impl<
         self.gates.now.next = self.now.val();
         self.gate_pop.next = self.gates.due.val()
             & !(self.pacer.result_valid.val() & self.pacer.result_is_queue.val());
-        self.closed.clear.next = self.open_now.val() | self.gate_pop.val();
+        self.renew.result.next = self.pacer.result_valid.val() & self.pacer.result_is_queue.val();
+        self.renew.result_waits.next = !self.pacer.result_due.val();
+        self.renew.result_queue.next = self.result_queue.out.val();
+        self.renew.pop.next = self.gate_pop.val();
+        self.renew.pop_queue.next = self.gates.due_id.val();
+        self.closed.clear.next = self.open_now.val() | self.gate_pop.val() | self.renew.open.val();
         if self.gate_pop.val() {
             self.closed.clear_index.next = self.gates.due_id.val();
+        } else if self.renew.open.val() {
+            self.closed.clear_index.next = self.renew.open_queue.val();
         } else {
             self.closed.clear_index.next = self.result_queue.out.val();
         }
         self.gates.update_key.next = self.pacer.result_key.val();
-        self.gates.update_settle.next = self.gate_pop.val();
+        self.gates.update_settle.next = self.gate_pop.val() | self.renew.open.val();
         if self.in_reset.val() {
             self.gates.update_valid.next = true;
             self.gates.update_present.next = false;
@@ -782,6 +800,10 @@ impl<
             self.gates.update_valid.next = true;
             self.gates.update_present.next = false;
             self.gates.update_id.next = self.gates.due_id.val();
+        } else if self.renew.open.val() {
+            self.gates.update_valid.next = true;
+            self.gates.update_present.next = false;
+            self.gates.update_id.next = self.renew.open_queue.val();
         } else {
             self.gates.update_valid.next = self.pacer.result_valid.val()
                 & self.pacer.result_is_queue.val()
@@ -807,6 +829,7 @@ impl<
             & !self.pop_pending.q.val()
             & self.pacer.empty.val()
             & !self.recall.busy.val()
+            & !self.renew.busy.val()
             & !self.flows.busy.val()
             & !self.gates.busy.val()
             & !self.flows.due.val()
@@ -929,6 +952,7 @@ impl<
             due: Default::default(),
             drr: Default::default(),
             recall: Default::default(),
+            renew: Default::default(),
             cleared: Default::default(),
             clear_count: Default::default(),
             clear_second: Default::default(),
@@ -938,6 +962,7 @@ impl<
             clear_slot: Default::default(),
             rate_low: Default::default(),
             rates: Default::default(),
+            rate_written: Default::default(),
             rate_pack: Default::default(),
             rate_lo_offset: Default::default(),
             rate_hi_offset: Default::default(),
@@ -993,6 +1018,7 @@ impl<
             granted_list: Default::default(),
             granted_queue: Default::default(),
             queue_rate: Default::default(),
+            queue_fresh: Default::default(),
             granted_at: Default::default(),
             flow_pending: Default::default(),
             queue_pending: Default::default(),

@@ -139,6 +139,11 @@ impl Bench {
 
     /// Registers of a ring, as the driver writes them.
     pub fn enable(&mut self, q: usize, base: u64, log2: u32, map: bool) {
+        self.enable_with(q, base, (log2, log2), map);
+    }
+
+    /// The same with a completion ring of another size.
+    pub fn enable_with(&mut self, q: usize, base: u64, (log2, done): (u32, u32), map: bool) {
         self.rings[q] = Ring {
             base,
             log2,
@@ -149,7 +154,7 @@ impl Bench {
         }
         let mut size = RingSize(0);
         size.set_ring_log2(log2 as u8);
-        size.set_completion_log2(log2 as u8);
+        size.set_completion_log2(done as u8);
         let mut control = QueueControl(0);
         control.set_enable(1);
         for (register, value) in [

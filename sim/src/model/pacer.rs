@@ -52,9 +52,14 @@ impl Pace {
     /// in the future stands.
     pub fn start(&mut self, now: Ticks) {
         if self.key() <= now {
-            self.v = fixed(now);
-            self.e = fixed(now);
+            self.restart(now);
         }
+    }
+
+    /// What was, counts no more: V and E are the present.
+    pub fn restart(&mut self, now: Ticks) {
+        self.v = fixed(now);
+        self.e = fixed(now);
     }
 
     /// A burst with a launch time has become the flow's first.

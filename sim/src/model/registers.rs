@@ -272,7 +272,7 @@ impl Model {
         if at(queue::TX_RATE_HI) {
             let rate = self.registers.pair(q, queue::TX_RATE_LO, queue::TX_RATE_HI);
             let bits = tsonic_regs::limits::INV_RATE_BITS;
-            self.tx[q].inv_rate = rate & ((1 << bits) - 1);
+            self.set_rate(q, rate & ((1 << bits) - 1));
         } else if at(queue::BQL_LIMIT) {
             self.start_budget(q, env);
         } else if at(queue::TX_QUANTUM) {

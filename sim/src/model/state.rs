@@ -90,6 +90,8 @@ pub struct TxQueue {
     /// Rate of the queue: ticks per wire byte; 0 is none.
     pub inv_rate: u64,
     pub pace: Pace,
+    /// The rate was written since the last grant: `pace` starts anew with the next.
+    pub renewed: bool,
     pub gate_open: bool,
     pub budget: Budget,
     /// Contexts in use or reserved.

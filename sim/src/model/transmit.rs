@@ -112,6 +112,19 @@ impl Model {
         (job, wire_bytes, b.descriptor.rate.inv_rate())
     }
 
+    /// Gives a queue a rate. What the rate before led to ends: a closed gate opens, and
+    /// the next grant starts anew.
+    pub(super) fn set_rate(&mut self, q: usize, inv_rate: u64) {
+        let queue = &mut self.tx[q];
+        queue.inv_rate = inv_rate;
+        queue.renewed = true;
+        if !queue.gate_open {
+            queue.gate_open = true;
+            self.gates.remove(q);
+            self.refresh(q);
+        }
+    }
+
     /// Charges a segment to its queue: deficit, budget and rate.
     fn charge(&mut self, q: usize, wire_bytes: usize) {
         self.arbiter.charge(q, wire_bytes);
@@ -119,6 +132,9 @@ impl Model {
         let queue = &mut self.tx[q];
         if queue.inv_rate != 0 {
             let debt = self.registers.lateness_debt();
+            if std::mem::take(&mut queue.renewed) {
+                queue.pace.restart(self.now);
+            }
             queue
                 .pace
                 .depart(self.now, wire_bytes, queue.inv_rate, debt);

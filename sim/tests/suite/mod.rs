@@ -11,6 +11,7 @@ pub mod interrupts;
 pub mod load;
 pub mod marks;
 pub mod pair;
+pub mod rates;
 pub mod reset;
 pub mod vectors;
 

@@ -8,6 +8,7 @@ mod process;
 use process::{PATIENCE, Running, Scratch};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -352,6 +353,80 @@ fn a_peer_that_does_not_read_fills_no_memory() {
         back.len()
     });
     assert_eq!(back, sent);
+    host.end(libc::SIGTERM);
+}
+
+/// A connection to port 7 that has sent until nothing more is taken, and has not read.
+fn stalled(block: &[u8]) -> TcpStream {
+    let stream = connect("10.9.0.1", 7);
+    // It is not the kernel's memory that is to run out.
+    let small: libc::c_int = 16_384;
+    // SAFETY: the pointer is to an int that lives longer than the call.
+    let set = unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_SNDBUF,
+            (&raw const small).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    assert_eq!(set, 0);
+    stream.set_nonblocking(true).expect("it does not wait");
+    fill(&stream, block);
+    stream
+}
+
+/// Sends until nothing more is taken; whether anything was.
+fn fill(mut stream: &TcpStream, block: &[u8]) -> bool {
+    let mut some = false;
+    loop {
+        match stream.write(block) {
+            Ok(n) => some |= n > 0,
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return some,
+            Err(e) => panic!("cut off: {e}"),
+        }
+    }
+}
+
+#[test]
+fn peers_that_do_not_read_leave_memory_to_those_that_do() {
+    let Some(host) = Host::start("echo-shared", &[]) else {
+        return;
+    };
+    std::fs::write(host.place.path().join("public/large"), content(1 << 20, 5)).expect("a file");
+    let peers = host.inside(|| {
+        let block = content(1 << 18, 6);
+        let peers: Vec<TcpStream> = (0..300).map(|_| stalled(&block)).collect();
+        // What is on its way still moves; then nothing does, three times in a row.
+        let mut quiet = 0;
+        while quiet < 3 {
+            std::thread::sleep(Duration::from_millis(200));
+            let moved = peers.iter().filter(|p| fill(p, &block)).count();
+            quiet = if moved == 0 { quiet + 1 } else { 0 };
+        }
+        peers
+    });
+    let data = Arc::new(content(1 << 20, 7));
+    host.inside(move || echo("10.9.0.1", &data));
+    let (_, body) = host.inside(|| {
+        let mut stream = connect("10.9.0.1", 80);
+        http(&mut stream, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n", false)
+    });
+    assert!(body == content(1 << 20, 5));
+    let stats = host.place.json(&["stats", "--connections", "0"]);
+    let engine = &stats["engine"];
+    assert!(engine["share_stops"].as_u64() > Some(0), "{engine}");
+    assert_eq!(
+        (&engine["refused"], &engine["resets_out"]),
+        (&0.into(), &0.into())
+    );
+    // None was cut off.
+    host.inside(move || {
+        for peer in &peers {
+            assert!(peer.take_error().expect("an answer").is_none());
+        }
+    });
     host.end(libc::SIGTERM);
 }
 

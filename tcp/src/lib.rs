@@ -32,6 +32,7 @@ mod conn;
 pub mod engine;
 pub mod event;
 pub mod interface;
+mod memory;
 mod neighbour;
 pub mod pool;
 pub mod port;

@@ -3,6 +3,7 @@
 //! chunks of a pool. Sequence numbers here are absolute: 0 is the SYN, 1 the
 //! first byte, and nothing wraps.
 
+use crate::memory::Memory;
 use crate::port::{ChunkId, ChunkPool, ChunkRef};
 use std::collections::VecDeque;
 
@@ -42,15 +43,22 @@ impl SendBuffer {
         self.end - self.start
     }
 
-    /// Appends as much of `bytes` as `room` and the pool allow; answers how much.
-    pub fn write<P: ChunkPool>(&mut self, pool: &mut P, bytes: &[u8], room: u64) -> usize {
-        let size = pool.chunk_bytes() as u32;
+    /// Appends as much of `bytes` as `room` and the memory allow; answers how much.
+    pub fn write<P: ChunkPool>(
+        &mut self,
+        memory: &mut Memory<P>,
+        bytes: &[u8],
+        room: u64,
+    ) -> usize {
+        let size = memory.pool.chunk_bytes() as u32;
         let mut rest = &bytes[..bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
         let mut taken = 0;
         while !rest.is_empty() {
             let full = self.chunks.back().is_none_or(|c| c.used == size);
             if full {
-                let Some(id) = pool.allocate() else { break };
+                let Some(id) = memory.take(self.chunks.len()) else {
+                    break;
+                };
                 self.chunks.push_back(Chunk {
                     id,
                     base: self.end,
@@ -61,7 +69,7 @@ impl SendBuffer {
                 break;
             };
             let n = rest.len().min((size - tail.used) as usize);
-            pool.write(tail.id, tail.used, &rest[..n]);
+            memory.pool.write(tail.id, tail.used, &rest[..n]);
             tail.used += n as u32;
             self.end += n as u64;
             taken += n;
@@ -70,23 +78,51 @@ impl SendBuffer {
         taken
     }
 
+    /// Chunks held.
+    pub fn chunks(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Free bytes of the last chunk.
+    fn tail<P: ChunkPool>(&self, memory: &Memory<P>) -> u64 {
+        let used = self.chunks.back().map(|c| u64::from(c.used));
+        used.map_or(0, |used| memory.pool.chunk_bytes() as u64 - used)
+    }
+
+    /// Whether memory permits a write of a byte.
+    pub fn can_grow<P: ChunkPool>(&self, memory: &Memory<P>) -> bool {
+        memory.may_take(self.chunks.len()) || self.tail(memory) > 0
+    }
+
+    /// Bytes that memory permits to write.
+    pub fn growth<P: ChunkPool>(&self, memory: &Memory<P>) -> u64 {
+        let chunks = memory.takes(self.chunks.len()) as u64;
+        self.tail(memory) + chunks * memory.pool.chunk_bytes() as u64
+    }
+
     /// Bytes before `una` are acknowledged: lets go of the chunks that hold no
     /// others.
-    pub fn acknowledge<P: ChunkPool>(&mut self, pool: &mut P, una: u64) {
+    pub fn acknowledge<P: ChunkPool>(&mut self, memory: &mut Memory<P>, una: u64) {
         self.start = self.start.max(una.min(self.end));
         while let Some(c) = self.chunks.front() {
             if c.base + u64::from(c.used) > self.start {
                 break;
             }
-            pool.release(c.id);
+            memory.pool.release(c.id);
             self.chunks.pop_front();
+            if self.chunks.is_empty() {
+                memory.emptied();
+            }
         }
     }
 
     /// Lets go of everything.
-    pub fn clear<P: ChunkPool>(&mut self, pool: &mut P) {
+    pub fn clear<P: ChunkPool>(&mut self, memory: &mut Memory<P>) {
+        if !self.chunks.is_empty() {
+            memory.emptied();
+        }
         for c in self.chunks.drain(..) {
-            pool.release(c.id);
+            memory.pool.release(c.id);
         }
         self.start = self.end;
     }
@@ -124,39 +160,39 @@ mod tests {
 
     #[test]
     fn bytes_lie_where_the_fragments_say_and_chunks_go_when_acked() {
-        let mut pool = HeapPool::new(16_384, 8);
+        let mut m = Memory::new(HeapPool::new(16_384, 16));
         let mut b = SendBuffer::new();
         let data: Vec<u8> = (0..50_000u32).map(|i| (i % 251) as u8).collect();
-        assert_eq!(b.write(&mut pool, &data, 40_000), 40_000);
-        assert_eq!(b.write(&mut pool, &data[40_000..], 1 << 20), 10_000);
-        assert_eq!((pool.available(), b.len()), (4, 50_000));
+        assert_eq!(b.write(&mut m, &data, 40_000), 40_000);
+        assert_eq!(b.write(&mut m, &data[40_000..], 1 << 20), 10_000);
+        assert_eq!((m.pool.available(), b.len()), (12, 50_000));
         let mut out = [ChunkRef::default(); 17];
         let (n, got) = b.fragments(1 + 16_000, 20_000, &mut out);
         assert_eq!((n, got), (3, 20_000));
         let mut read = Vec::new();
         for r in &out[..n] {
             let mut part = vec![0; r.len as usize];
-            pool.read(*r, &mut part);
+            m.pool.read(*r, &mut part);
             read.extend(part);
         }
         assert_eq!(read, data[16_000..36_000]);
         let (n, got) = b.fragments(1 + 16_000, 20_000, &mut out[..1]);
         assert_eq!((n, got), (1, 384));
-        b.acknowledge(&mut pool, 1 + 16_383);
-        assert_eq!(pool.available(), 4);
-        b.acknowledge(&mut pool, 1 + 16_384);
-        assert_eq!(pool.available(), 5);
-        b.acknowledge(&mut pool, 1 + 50_000);
-        assert_eq!((pool.available(), b.len()), (8, 0));
+        b.acknowledge(&mut m, 1 + 16_383);
+        assert_eq!(m.pool.available(), 12);
+        b.acknowledge(&mut m, 1 + 16_384);
+        assert_eq!(m.pool.available(), 13);
+        b.acknowledge(&mut m, 1 + 50_000);
+        assert_eq!((m.pool.available(), b.len()), (16, 0));
     }
 
     #[test]
     fn an_empty_pool_shortens_the_write() {
-        let mut pool = HeapPool::new(16_384, 1);
+        let mut m = Memory::new(HeapPool::new(16_384, 1));
         let mut b = SendBuffer::new();
-        assert_eq!(b.write(&mut pool, &[1; 20_000], 1 << 20), 16_384);
-        assert_eq!(b.write(&mut pool, &[1; 20_000], 1 << 20), 0);
-        b.clear(&mut pool);
-        assert_eq!((pool.available(), b.len()), (1, 0));
+        assert_eq!(b.write(&mut m, &[1; 20_000], 1 << 20), 16_384);
+        assert_eq!(b.write(&mut m, &[1; 20_000], 1 << 20), 0);
+        b.clear(&mut m);
+        assert_eq!((m.pool.available(), b.len()), (1, 0));
     }
 }

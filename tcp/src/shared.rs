@@ -3,6 +3,7 @@
 
 use crate::bursts::BurstTable;
 use crate::interface::Config;
+use crate::memory::Memory;
 use crate::neighbour::Neighbours;
 use crate::port::TxLimits;
 use crate::stats::{Counters, EngineCounters};
@@ -33,7 +34,7 @@ pub(crate) struct Tenant {
 #[derive(Debug)]
 pub(crate) struct Core<P> {
     pub config: Config,
-    pub pool: P,
+    pub memory: Memory<P>,
     pub tenants: Vec<Tenant>,
     pub bursts: BurstTable,
     pub neighbours: Neighbours,

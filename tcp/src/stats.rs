@@ -128,6 +128,10 @@ pub struct EngineCounters {
     pub resets_out: u64,
     /// SYNs dropped as a backlog or the connection table was full.
     pub syn_drops: u64,
+    /// Connections refused with a reset: all send memory was promised to others.
+    pub refused: u64,
+    /// Writes cut short by the connection's share of the send memory.
+    pub share_stops: u64,
     /// Echo requests answered.
     pub echoes: u64,
     /// Frames of the engine itself (ARP, NDP, echo, reset) dropped for lack of

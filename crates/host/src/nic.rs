@@ -37,9 +37,11 @@ impl Pool {
 }
 
 impl ChunkPool for Pool {
+    #[inline]
     fn chunk_bytes(&self) -> usize {
         self.0.chunk_bytes()
     }
+    #[inline]
     fn allocate(&mut self) -> Option<ChunkId> {
         self.0.allocate().map(ChunkId)
     }
@@ -49,12 +51,15 @@ impl ChunkPool for Pool {
     fn read(&self, range: ChunkRef, out: &mut [u8]) {
         self.0.read(range.chunk.0, range.offset, out);
     }
+    #[inline]
     fn retain(&mut self, chunk: ChunkId) {
         self.0.retain(chunk.0);
     }
+    #[inline]
     fn release(&mut self, chunk: ChunkId) {
         self.0.release(chunk.0);
     }
+    #[inline]
     fn available(&self) -> usize {
         self.0.available()
     }

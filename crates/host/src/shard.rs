@@ -29,7 +29,9 @@ pub enum HostError {
     Driver(#[from] DriverError),
 }
 
-/// Memory of a shard's engine.
+/// Memory of a shard's engine, for what its connections send. Five eighths of the chunks
+/// are set aside, one for each connection: so many can be open (by default 640), and
+/// more are refused. The rest is shared by dynamic thresholds.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolConfig {
     /// Chunks.
@@ -39,11 +41,12 @@ pub struct PoolConfig {
 }
 
 impl Default for PoolConfig {
-    /// 32 MiB.
+    /// 32 MiB. A burst of 64 KiB lies in three chunks at most; smaller ones would cost
+    /// more at each burst, larger ones would admit fewer connections.
     fn default() -> PoolConfig {
         PoolConfig {
-            chunks: 512,
-            chunk_bytes: 65_536,
+            chunks: 1_024,
+            chunk_bytes: 32_768,
         }
     }
 }

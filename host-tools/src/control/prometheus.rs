@@ -334,6 +334,11 @@ fn engine(p: &mut Page, s: &Stats) {
             "Chunks of payload memory that are free.",
             e.chunks_free,
         ),
+        (
+            "reserves_left",
+            "Connections that could still be opened before all send memory is promised.",
+            e.reserves_left,
+        ),
     ] {
         p.one(&format!("engine_{gauge}"), "gauge", help, value);
     }
@@ -358,6 +363,16 @@ fn engine(p: &mut Page, s: &Stats) {
             "syn_drops",
             "SYNs dropped as a backlog or the connection table was full.",
             e.syn_drops,
+        ),
+        (
+            "refused",
+            "Connections refused with a reset: all send memory was promised to others.",
+            e.refused,
+        ),
+        (
+            "share_stops",
+            "Writes cut short by the connection's share of the send memory.",
+            e.share_stops,
         ),
         ("echoes", "Echo requests answered.", e.echoes),
         (

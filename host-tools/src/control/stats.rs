@@ -123,15 +123,18 @@ fn whole(out: &mut dyn Write, s: &Stats) -> io::Result<()> {
     let e = &s.engine;
     writeln!(
         out,
-        "engine       {} connections, {} bursts in the NIC, {} chunks free; frames in {}, ignored {}, bad checksums {}, resets {}, SYNs dropped {}, echoes {}",
+        "engine       {} connections, {} bursts in the NIC, {} chunks free, {} reserves left; frames in {}, ignored {}, bad checksums {}, resets {}, SYNs dropped {}, refused {}, stopped by share {}, echoes {}",
         e.connections,
         e.bursts_in_nic,
         e.chunks_free,
+        e.reserves_left,
         e.frames_in,
         e.frames_ignored,
         e.bad_checksums,
         e.resets_out,
         e.syn_drops,
+        e.refused,
+        e.share_stops,
         e.echoes
     )?;
     for c in &s.connections {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! TCP echo (RFC 862): what comes is sent back, and the end of it, too.
 //!
-//! Nothing is read before what was read is written, so a peer that does not read finds
-//! its window closed, and a connection holds one block at most.
+//! No more is read than can be written, so a peer that does not read finds its window
+//! closed, and a connection holds a byte here at most.
 
 use tsonic_host::Pool;
 use tsonic_tcp::{ConnId, Engine, Error};
@@ -49,7 +49,10 @@ impl Echo {
             if self.ended {
                 return self.close(engine, now, conn);
             }
-            let n = match engine.read(conn, block) {
+            // At least a byte: a write that is refused asks to be told of room.
+            let room = engine.room(conn).map_or(1, |(write, _)| write);
+            let most = room.clamp(1, block.len() as u64) as usize;
+            let n = match engine.read(conn, &mut block[..most]) {
                 Ok(0) => {
                     self.ended = true;
                     continue;

@@ -3,6 +3,7 @@
 
 use super::Conn;
 use super::recovery::Delivered;
+use crate::memory::Memory;
 use crate::port::ChunkPool;
 use crate::scoreboard::segments;
 use crate::shared::Core;
@@ -85,7 +86,7 @@ impl Conn {
         if advanced {
             let t = core.tunables(self.tenant);
             self.rearm_after_progress(t, now);
-            self.offer_write(t);
+            self.offer_write(&core.memory, t);
         }
         if self.timers.persist.is_some() {
             // Any answer shows that the peer lives.
@@ -154,7 +155,7 @@ impl Conn {
             .acknowledge(ack, |s, n| rec.deliver(d, s, n, arrival, min_rtt));
         tx.wnd = (tx.una + tx.wnd).saturating_sub(ack);
         tx.una = ack;
-        tx.buffer.acknowledge(&mut core.pool, ack);
+        tx.buffer.acknowledge(&mut core.memory, ack);
         d.runt = ack - before < u64::from(mss);
     }
 
@@ -198,13 +199,15 @@ impl Conn {
         self.cc.on_rtt(rtt, self.tx.una, self.tx.nxt);
     }
 
-    /// Tells a writer that was cut short when a third of the buffer is free.
-    pub(super) fn offer_write(&mut self, t: &Tunables) {
+    /// Tells a writer that was cut short when a third of the buffer is free, and the
+    /// connection's share of the memory has room.
+    pub(super) fn offer_write<P: ChunkPool>(&mut self, memory: &Memory<P>, t: &Tunables) {
         if !self.app.wants_write {
             return;
         }
         let limit = self.write_limit(t);
-        if limit.saturating_sub(self.tx.buffer.len()) >= limit / 3 {
+        let room = limit.saturating_sub(self.tx.buffer.len());
+        if room >= limit / 3 && self.tx.buffer.can_grow(memory) {
             self.app.wants_write = false;
             self.tell(crate::event::WRITABLE);
         }
@@ -217,7 +220,7 @@ impl Conn {
         window.max(u64::from(w.default)).min(u64::from(w.max))
     }
 
-    /// Bytes that a write would take now, chunks permitting.
+    /// Bytes that a write would take now, as far as memory permits.
     pub fn write_room(&self, t: &Tunables) -> u64 {
         self.write_limit(t).saturating_sub(self.tx.buffer.len())
     }

@@ -177,6 +177,8 @@ pub(crate) struct App {
     pub listed: bool,
     /// A write was cut short.
     pub wants_write: bool,
+    /// In the list of connections whose write found no memory.
+    pub starved: bool,
     /// The application let go of the connection.
     pub released: bool,
     /// Why it ended.
@@ -224,6 +226,8 @@ pub(crate) struct Conn {
     pub linked: bool,
     /// Counted among its tenant's in TIME_WAIT.
     pub time_waiting: bool,
+    /// Memory is promised to it: it may still write, or holds what it wrote.
+    pub reserved: bool,
 }
 
 impl Conn {

@@ -33,7 +33,7 @@ pub(crate) fn scale_for(space: u64) -> u8 {
 }
 
 impl Conn {
-    /// A connection in SYN_SENT, nothing sent yet.
+    /// A connection in SYN_SENT, nothing sent yet, that was promised its memory.
     pub fn new<P>(
         core: &mut Core<P>,
         index: u32,
@@ -150,6 +150,7 @@ impl Conn {
             queued: false,
             linked: true,
             time_waiting: false,
+            reserved: true,
         }
     }
 

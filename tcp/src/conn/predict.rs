@@ -69,6 +69,6 @@ impl Conn {
         self.grow_window(now, &d);
         self.update_rate(t);
         self.rearm_after_progress(t, now);
-        self.offer_write(t);
+        self.offer_write(&core.memory, t);
     }
 }

@@ -116,7 +116,7 @@ impl Conn {
                 segments: count,
                 truesize: payload + TRUESIZE_OVERHEAD,
             };
-            core.bursts.insert(&mut core.pool, burst, fragments)
+            core.bursts.insert(&mut core.memory.pool, burst, fragments)
         } else {
             (TOKEN_NONE, crate::scoreboard::NO_BURST)
         };
@@ -144,7 +144,7 @@ impl Conn {
             token: token.0,
         };
         if let Err(e) = port.post(&burst) {
-            core.bursts.remove(&mut core.pool, token.0);
+            core.bursts.remove(&mut core.memory.pool, token.0);
             self.counters.backpressure += 1;
             core.counters.total.backpressure += 1;
             return Err(match e {

@@ -36,6 +36,9 @@ pub enum Error {
     /// All ports or connections are taken.
     #[error("the table of connections is full")]
     TableFull,
+    /// All send memory is promised to other connections.
+    #[error("all send memory is promised to other connections: wait until one is gone")]
+    NoMemory,
     /// There is no such tenant.
     #[error("no tenant {0}")]
     NoTenant(TenantId),
@@ -93,7 +96,7 @@ impl<P: ChunkPool> Engine<P> {
     ///
     /// # Errors
     /// [`Error::NoRoute`], [`Error::AddressInUse`], [`Error::TableFull`],
-    /// [`Error::NoTenant`].
+    /// [`Error::NoMemory`], [`Error::NoTenant`].
     pub fn connect(
         &mut self,
         now: Nanos,
@@ -123,11 +126,16 @@ impl<P: ChunkPool> Engine<P> {
         if self.demux.contains_key(&Ends::of(local, remote)) {
             return Err(Error::AddressInUse(local));
         }
-        let id = self
-            .insert(|core, index, generation| {
-                Conn::new(core, index, generation, tenant, (local, remote), now)
-            })
-            .ok_or(Error::TableFull)?;
+        if !self.core.memory.admit() {
+            return Err(Error::NoMemory);
+        }
+        let made = self.insert(|core, index, generation| {
+            Conn::new(core, index, generation, tenant, (local, remote), now)
+        });
+        let Some(id) = made else {
+            self.core.memory.leave();
+            return Err(Error::TableFull);
+        };
         self.enqueue(id.index);
         self.settle(id.index);
         Ok(id)
@@ -171,7 +179,8 @@ impl<P: ChunkPool> Engine<P> {
     }
 
     /// Appends to the connection's send buffer, by `core`, whose queue the data
-    /// will leave from. Answers how many bytes were taken.
+    /// will leave from. Answers how many bytes were taken: the buffer's size bounds
+    /// them, and the connection's share of the memory.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] when none were; [`Error::ShutDown`],
@@ -190,11 +199,12 @@ impl<P: ChunkPool> Engine<P> {
         }
         c.nic.core = core;
         let room = c.write_room(self.core.tunables(c.tenant));
-        let n = c.tx.buffer.write(&mut self.core.pool, bytes, room);
+        let n = c.tx.buffer.write(&mut self.core.memory, bytes, room);
         if n < bytes.len() {
             c.app.wants_write = true;
-            if (n as u64) < room && !self.starved.contains(&id.index) {
-                self.starved.push(id.index);
+            if (n as u64) < room {
+                self.core.counters.share_stops += 1;
+                self.starved.add(c, &self.core.memory);
             }
         }
         if n == 0 && !bytes.is_empty() {
@@ -302,10 +312,9 @@ impl<P: ChunkPool> Engine<P> {
     /// Bytes that a write would take now, and bytes that a read would give.
     pub fn room(&self, id: ConnId) -> Option<(u64, u64)> {
         self.get(id).map(|c| {
-            (
-                c.write_room(self.core.tunables(c.tenant)),
-                c.rx.queue.readable(),
-            )
+            let room = c.write_room(self.core.tunables(c.tenant));
+            let memory = c.tx.buffer.growth(&self.core.memory);
+            (room.min(memory), c.rx.queue.readable())
         })
     }
 

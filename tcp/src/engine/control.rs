@@ -5,6 +5,7 @@
 
 use crate::bursts::{BurstTable, InNic, TOKEN_NONE};
 use crate::interface::Interface;
+use crate::memory::Memory;
 use crate::neighbour::Question;
 use crate::port::{Burst, BurstKind, CHUNK_MIN, ChunkPool, ChunkRef, HEADER_MAX, TxPort};
 use crate::wire::arp::{self, Arp};
@@ -130,7 +131,7 @@ impl ControlQueue {
     pub fn echo<P: ChunkPool>(
         &mut self,
         interface: &Interface,
-        pool: &mut P,
+        memory: &mut Memory<P>,
         src: Mac,
         ip: &Ip,
         head: &[u8; ECHO_HEADER],
@@ -142,11 +143,11 @@ impl ControlQueue {
         }
         let mut payload = None;
         if !data.is_empty() {
-            let Some(chunk) = pool.allocate() else {
+            let Some(chunk) = memory.take_own() else {
                 self.dropped += 1;
                 return false;
             };
-            pool.write(chunk, 0, data);
+            memory.pool.write(chunk, 0, data);
             payload = Some(ChunkRef {
                 chunk,
                 offset: 0,

@@ -125,7 +125,7 @@ impl<P: ChunkPool> Engine<P> {
         let interface = &core.config.interface;
         if self
             .control
-            .echo(interface, &mut core.pool, src, ip, &head, data)
+            .echo(interface, &mut core.memory, src, ip, &head, data)
         {
             core.counters.echoes += 1;
         }
@@ -195,30 +195,44 @@ impl<P: ChunkPool> Engine<P> {
         {
             let local = SocketAddr::new(ip.dst, header.dst_port);
             let remote = SocketAddr::new(ip.src, header.src_port);
-            self.open_passive(now, l, (local, remote), header);
+            let refused = !self.open_passive(now, l, (local, remote), header);
+            if refused {
+                self.refuse(src, ip, header, payload);
+            }
             return true;
         }
         if !flags.has(Flags::RST) {
-            let interface = &self.core.config.interface;
-            self.control.reset(interface, src, ip, header, payload);
-            self.core.counters.resets_out += 1;
+            self.refuse(src, ip, header, payload);
         }
         true
     }
 
+    fn refuse(&mut self, src: Mac, ip: &Ip, header: &Header, payload: usize) {
+        let interface = &self.core.config.interface;
+        self.control.reset(interface, src, ip, header, payload);
+        self.core.counters.resets_out += 1;
+    }
+
+    /// Answers a SYN; false when it is to be refused.
     fn open_passive(
         &mut self,
         now: Nanos,
         listener: u32,
         ends: (SocketAddr, SocketAddr),
         header: &Header,
-    ) {
+    ) -> bool {
         let Some(tenant) = self.listeners.get(listener).map(|l| l.tenant) else {
-            return;
+            return true;
         };
         if !self.listeners.admit(listener) {
             self.core.counters.syn_drops += 1;
-            return;
+            return true;
+        }
+        if !self.core.memory.admit() {
+            // Memory is held for long: who is told at once need not try again and again.
+            self.listeners.half_open_gone(listener);
+            self.core.counters.refused += 1;
+            return false;
         }
         let id = self.insert(|core, index, generation| {
             let mut c = Conn::new(core, index, generation, tenant, ends, now);
@@ -232,10 +246,12 @@ impl<P: ChunkPool> Engine<P> {
                 self.settle(id.index);
             }
             None => {
+                self.core.memory.leave();
                 self.listeners.half_open_gone(listener);
                 self.core.counters.syn_drops += 1;
             }
         }
+        true
     }
 
     /// The NIC completed a burst.
@@ -254,7 +270,8 @@ impl<P: ChunkPool> Engine<P> {
         if c.token == TOKEN_NONE {
             return;
         }
-        let Some((index, burst)) = self.core.bursts.remove(&mut self.core.pool, c.token) else {
+        let Some((index, burst)) = self.core.bursts.remove(&mut self.core.memory.pool, c.token)
+        else {
             self.core.counters.stale_completions += 1;
             return;
         };

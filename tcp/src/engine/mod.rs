@@ -14,6 +14,7 @@ mod listener;
 mod poll;
 #[cfg(test)]
 mod predict_tests;
+mod starved;
 
 pub use api::{ConnInfo, Error};
 
@@ -21,6 +22,7 @@ use crate::bursts::BurstTable;
 use crate::conn::{CloseReason, Conn, State};
 use crate::event::{Event, Ready};
 use crate::interface::Config;
+use crate::memory::Memory;
 use crate::neighbour::Neighbours;
 use crate::port::{ChunkPool, TxLimits};
 use crate::shared::{Core, Folded, Random, Tenant};
@@ -31,6 +33,7 @@ use control::ControlQueue;
 use core::hash::{Hash, Hasher};
 use core::net::{IpAddr, SocketAddr};
 use listener::Listeners;
+use starved::Starved;
 use std::collections::{HashMap, VecDeque};
 use tsonic_types::{FlowSlot, TenantId};
 
@@ -117,8 +120,8 @@ pub struct Engine<P: ChunkPool> {
     ready: VecDeque<u32>,
     /// Connections that wait for room in a queue, by queue.
     waiting: Vec<Vec<u32>>,
-    /// Connections whose write found the pool empty.
-    starved: Vec<u32>,
+    /// Connections whose write found no memory.
+    starved: Starved,
     /// Connections with events.
     events: VecDeque<u32>,
     control: ControlQueue,
@@ -127,13 +130,16 @@ pub struct Engine<P: ChunkPool> {
 }
 
 impl<P: ChunkPool> Engine<P> {
-    /// An engine with one tenant (number 0) that has the default tunables.
+    /// An engine with one tenant (number 0) that has the default tunables. Of the chunks
+    /// that `pool` has now five eighths are set aside, at least one: a first one for each
+    /// connection, and no more connections are open at once. The rest is shared: beyond
+    /// its first chunk a connection may hold as many as are free.
     pub fn new(config: Config, pool: P) -> Engine<P> {
         let seed = config.seed;
         Engine {
             core: Core {
                 config,
-                pool,
+                memory: Memory::new(pool),
                 tenants: vec![Tenant::default()],
                 bursts: BurstTable::default(),
                 neighbours: Neighbours::default(),
@@ -159,7 +165,7 @@ impl<P: ChunkPool> Engine<P> {
             timers: TimerQueue::default(),
             ready: VecDeque::new(),
             waiting: Vec::new(),
-            starved: Vec::new(),
+            starved: Starved::default(),
             events: VecDeque::new(),
             control: ControlQueue::default(),
             neighbours_seen: 0,
@@ -220,12 +226,12 @@ impl<P: ChunkPool> Engine<P> {
 
     /// The pool.
     pub fn pool(&self) -> &P {
-        &self.core.pool
+        &self.core.memory.pool
     }
 
     /// The pool, to change.
     pub fn pool_mut(&mut self) -> &mut P {
-        &mut self.core.pool
+        &mut self.core.memory.pool
     }
 
     /// Changes the cap on a burst's payload and switches segmentation by the NIC
@@ -243,6 +249,12 @@ impl<P: ChunkPool> Engine<P> {
     /// Bursts in the NIC.
     pub fn bursts_in_nic(&self) -> usize {
         self.core.bursts.len()
+    }
+
+    /// Connections that could still be opened before the send memory is promised
+    /// to those that there are; TIME_WAIT and others that will write no more need none.
+    pub fn reserves_left(&self) -> usize {
+        self.core.memory.reserves_left()
     }
 
     /// Connections, closing ones and TIME_WAIT included.
@@ -267,6 +279,7 @@ impl<P: ChunkPool> Engine<P> {
         if let Some(l) = self.listeners.next_event() {
             return Some(Event::Incoming(ListenerId(l)));
         }
+        self.feed_the_starved();
         while let Some(index) = self.events.pop_front() {
             let Some(c) = conn_at(&mut self.slots, index) else {
                 continue;
@@ -352,10 +365,15 @@ impl<P: ChunkPool> Engine<P> {
             c.app.listed = true;
             self.events.push_back(index);
         }
+        let writes_no_more = c.tx.fin && c.tx.buffer.len() == 0;
+        if c.reserved && (writes_no_more || c.state == State::Closed) {
+            c.reserved = false;
+            self.core.memory.leave();
+        }
         if c.state != State::Closed {
             return;
         }
-        c.tx.buffer.clear(&mut self.core.pool);
+        c.tx.buffer.clear(&mut self.core.memory);
         c.tx.board.clear();
         if c.linked {
             c.linked = false;

@@ -27,7 +27,6 @@ impl<P: ChunkPool> Engine<P> {
             self.neighbour_failed(ip);
         }
         self.wake_those_with_a_neighbour();
-        self.feed_the_starved();
         while let Some(index) = self.ready.pop_front() {
             self.run(index, now, port);
         }
@@ -35,7 +34,7 @@ impl<P: ChunkPool> Engine<P> {
             self.control.ask(&self.core.config.interface, &q);
         }
         self.control
-            .send(&mut self.core.pool, &mut self.core.bursts, port);
+            .send(&mut self.core.memory.pool, &mut self.core.bursts, port);
         self.core.counters.control_drops = self.control.dropped;
         port.flush();
     }
@@ -110,20 +109,5 @@ impl<P: ChunkPool> Engine<P> {
             }
             self.settle(index);
         }
-    }
-
-    /// Writers that found the pool empty may try again.
-    fn feed_the_starved(&mut self) {
-        if self.starved.is_empty() || self.core.pool.available() == 0 {
-            return;
-        }
-        let mut list = core::mem::take(&mut self.starved);
-        for index in list.drain(..) {
-            if let Some(c) = conn_at(&mut self.slots, index) {
-                c.tell(crate::event::WRITABLE);
-                self.settle(index);
-            }
-        }
-        self.starved = list;
     }
 }

@@ -95,7 +95,7 @@ impl Side {
         let core = &e.core;
         [
             format!("{:?}", e.slots),
-            format!("{:?} {:?}", core.bursts, core.pool.available()),
+            format!("{:?} {:?}", core.bursts, core.memory.pool.available()),
             format!("{:?} {:?}", core.tenants, core.counters),
             format!(
                 "{:?} {:?} {:?} {:?}",

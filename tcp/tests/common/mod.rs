@@ -362,6 +362,9 @@ pub struct Host {
 
 impl Host {
     pub fn new(n: u8, ipv6: bool, seed: u64, line: u64) -> Host {
+        Host::with_pool(n, ipv6, seed, line, SharedPool::new(1024))
+    }
+    pub fn with_pool(n: u8, ipv6: bool, seed: u64, line: u64, pool: SharedPool) -> Host {
         let ip: IpAddr = if ipv6 {
             format!("fd00::{n}").parse().unwrap()
         } else {
@@ -370,7 +373,6 @@ impl Host {
         let interface = Interface::new(Mac([2, 0, 0, 0, 0, n]), ip, if ipv6 { 64 } else { 24 });
         let mut config = Config::new(interface);
         config.seed = seed * 1000 + u64::from(n);
-        let pool = SharedPool::new(1024);
         Host {
             engine: Engine::new(config, pool.clone()),
             nic: Nic::new(pool.clone(), line),

@@ -353,6 +353,8 @@ pub struct EngineStats {
     pub bursts_in_nic: u64,
     /// Chunks of payload memory that are free now.
     pub chunks_free: u64,
+    /// Connections that could still be opened before all send memory is promised.
+    pub reserves_left: u64,
     /// Frames received.
     pub frames_in: u64,
     /// Frames that were for nobody here, or no valid frames.
@@ -363,6 +365,10 @@ pub struct EngineStats {
     pub resets_out: u64,
     /// SYNs dropped as a backlog or the connection table was full.
     pub syn_drops: u64,
+    /// Connections refused with a reset: all send memory was promised to others.
+    pub refused: u64,
+    /// Writes cut short by the connection's share of the send memory.
+    pub share_stops: u64,
     /// Echo requests answered.
     pub echoes: u64,
     /// Frames of the engine itself dropped for lack of room.

@@ -7,7 +7,7 @@
 pub mod wire;
 
 use tsonic_driver::Device;
-use tsonic_host::{Nic, NicConfig, Pool};
+use tsonic_host::{Nic, NicConfig, Pool, PoolConfig};
 use tsonic_tcp::{Config, ConnId, Engine, Event, Interface, Mac, RxPort};
 use tsonic_types::{CoreId, Nanos, TenantId};
 use wire::{Function, Wire};
@@ -27,7 +27,9 @@ pub struct Host {
 impl Host {
     fn new(wire: &Wire, end: usize) -> Host {
         let mut device = Device::open(wire.function(end)).expect("open");
-        let pool = Pool::new(device.chunk_pool(512, 65_536).expect("pool"));
+        let memory = PoolConfig::default();
+        let pool = device.chunk_pool(memory.chunks, memory.chunk_bytes);
+        let pool = Pool::new(pool.expect("pool"));
         let nic = Nic::start(device, &NicConfig::default(), pool.map()).expect("start");
         let address = format!("10.0.0.{}", end + 1).parse().expect("address");
         let mac = Mac([2, 0, 0, 0, 0, end as u8 + 1]);

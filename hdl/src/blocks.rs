@@ -143,6 +143,7 @@ pub const BLOCKS: &[Entry] = &[
         true
     ),
     block!("nic_4", crate::nic::Nic4::new(0), false),
+    block!("nic_8", crate::builds::Nic8::new(0), false),
     block!("nic_32", crate::nic::Nic32::new(0), false),
 ];
 

@@ -3,13 +3,13 @@
 //! it: checksums, RSS hash and queue. No logic of its own.
 
 use crate::CliError;
-use crate::bench::{self, BenchError, FarEnd, NicDevice};
 use crate::jsonl::{self, Failure, Request, answer};
 use crate::nics::NicKind;
 use clap::builder::RangedU64ValueParser;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::io;
+use tsonic_bench::rig::{self, FarEnd, NicDevice, RigError};
 use tsonic_driver::{
     ChecksumVerdict, DriverError, HashKind, RSS_KEY_DEFAULT, RxConfig, RxMeta, RxQueue,
 };
@@ -110,8 +110,8 @@ struct Dropped {
 }
 
 impl Bench {
-    fn new(nic: NicKind, queues: u16) -> Result<Bench, BenchError> {
-        let (mut device, far) = bench::open(nic.build_at_least(queues)?)?;
+    fn new(nic: NicKind, queues: u16) -> Result<Bench, RigError> {
+        let (mut device, far) = rig::open(nic.build_at_least(queues)?)?;
         let config = RxConfig {
             ring_log2: RING_LOG2_MIN as u8,
             completion_log2: RING_LOG2_MIN as u8,

@@ -36,6 +36,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Bench(bench::BenchArgs),
     Bql(control::bql::BqlArgs),
     Classify(classify::Args),
     Coalesce(control::coalesce::CoalesceArgs),
@@ -78,6 +79,9 @@ enum CliError {
     Echo(#[from] echo::EchoError),
     /// A NIC for bursts or frames.
     #[error(transparent)]
+    Rig(#[from] tsonic_bench::rig::RigError),
+    /// An experiment.
+    #[error(transparent)]
     Bench(#[from] bench::BenchError),
     /// Verilog.
     #[error(transparent)]
@@ -87,6 +91,7 @@ enum CliError {
 impl Cli {
     fn run(self) -> Result<(), CliError> {
         match self.command {
+            Command::Bench(args) => Ok(bench::run(&args)?),
             Command::Bql(args) => Ok(control::bql::run(&args)?),
             Command::Classify(args) => classify::run(&args),
             Command::Coalesce(args) => Ok(control::coalesce::run(&args)?),
@@ -117,7 +122,10 @@ impl CliError {
             CliError::Device(e) => matches!(e, device::DeviceError::Rtl(e) if nics::no_such(e)),
             CliError::Control(e) => e.is_usage(),
             CliError::Echo(e) => e.is_usage(),
-            CliError::Bench(e) => matches!(e, bench::BenchError::Rtl(e) if nics::no_such(e)),
+            CliError::Bench(_) => false,
+            CliError::Rig(e) => {
+                matches!(e, tsonic_bench::rig::RigError::Rtl(e) if nics::no_such(e))
+            }
             CliError::Verilog(e) => e.is_usage(),
         }
     }

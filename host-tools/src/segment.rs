@@ -3,12 +3,12 @@
 //! left it. No logic of its own: the driver posts, the NIC segments.
 
 use crate::CliError;
-use crate::bench::{self, BenchError, FarEnd, NicDevice};
 use crate::jsonl::{self, Failure, Request, answer};
 use crate::nics::NicKind;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::io;
+use tsonic_bench::rig::{self, FarEnd, NicDevice, RigError};
 use tsonic_driver::{
     ChunkPool, FlowTable, Fragment, Kind, PostError, TxBurst, TxCompletion, TxConfig, TxQueue,
 };
@@ -180,8 +180,8 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(nic: NicKind) -> Result<Bench, BenchError> {
-        let (mut device, far) = bench::open(nic.build_for_frames(4)?)?;
+    fn new(nic: NicKind) -> Result<Bench, RigError> {
+        let (mut device, far) = rig::open(nic.build_for_frames(4)?)?;
         let config = TxConfig {
             ring_log2: RING_LOG2_MIN as u8,
             completion_log2: RING_LOG2_MIN as u8,

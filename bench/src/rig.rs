@@ -10,16 +10,17 @@ use std::time::Duration;
 use thiserror::Error;
 use tsonic_driver::{Device, DriverError};
 use tsonic_sim::inproc::InprocFunction;
+use tsonic_sim::model::{Model, ModelConfig};
 use tsonic_sim::nic::Nic;
 use tsonic_sim::root_complex::RootComplexConfig;
 use tsonic_sim::rtl::RtlError;
 use tsonic_sim::wire::PathConfig;
 use tsonic_sim::world::{LinkConfig, Peer, World};
-use tsonic_types::{Nanos, Ticks};
+use tsonic_types::{Nanos, TickRate, Ticks};
 
 /// Why there is no bench.
 #[derive(Debug, Error)]
-pub enum BenchError {
+pub enum RigError {
     /// The compiled NIC is not to be had.
     #[error(transparent)]
     Rtl(#[from] RtlError),
@@ -86,8 +87,8 @@ impl Peer for FarEnd {
 /// Opens `nic` behind a wire without delay or padding.
 ///
 /// # Errors
-/// [`BenchError::Driver`].
-pub fn open(nic: Box<dyn Nic + Send>) -> Result<(NicDevice, FarEnd), BenchError> {
+/// [`RigError::Driver`].
+pub fn open(nic: Box<dyn Nic + Send>) -> Result<(NicDevice, FarEnd), RigError> {
     let far = FarEnd::default();
     let path = PathConfig {
         delay: Nanos::ZERO,
@@ -99,7 +100,46 @@ pub fn open(nic: Box<dyn Nic + Send>) -> Result<(NicDevice, FarEnd), BenchError>
         back: path,
         ..LinkConfig::default()
     };
-    let peer = Box::new(far.clone());
-    let world = World::new(nic, RootComplexConfig::default(), link, Some(peer));
-    Ok((Device::open(InprocFunction::new(world))?, far))
+    let bus = RootComplexConfig::default();
+    Ok((open_behind(nic, bus, link, Box::new(far.clone()))?, far))
+}
+
+/// Opens `nic` on `bus` and a wire with `peer` at its far end.
+///
+/// # Errors
+/// [`RigError::Driver`].
+pub fn open_behind(
+    nic: Box<dyn Nic + Send>,
+    bus: RootComplexConfig,
+    link: LinkConfig,
+    peer: Box<dyn Peer>,
+) -> Result<NicDevice, RigError> {
+    let world = World::new(nic, bus, link, Some(peer));
+    Ok(Device::open(InprocFunction::new(world))?)
+}
+
+/// Clock of [`fast_model`].
+pub const FAST_TICK_HZ: u32 = 250_000_000;
+
+/// A model that fills a wire of 100 Gb/s, with `queues` queue pairs.
+pub fn fast_model(queues: usize) -> Model {
+    let default = ModelConfig::default();
+    Model::new(ModelConfig {
+        queues,
+        width: 512,
+        tick_rate: TickRate::new(FAST_TICK_HZ).unwrap_or(default.tick_rate),
+        payload_window: 16_384,
+        ..default
+    })
+}
+
+/// PCI Express 4.0 x16 at the clock of [`fast_model`], behind a server's memory.
+pub fn fast_bus() -> RootComplexConfig {
+    RootComplexConfig {
+        read_latency: Ticks(120),
+        write_latency: Ticks(60),
+        bytes_per_tick: 126.0,
+        outstanding: 256,
+        ..RootComplexConfig::default()
+    }
 }

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Experiments: what the mechanisms of the NIC and the engine are for, measured.
+//!
+//! Each experiment is a module with its settings, its rows, and `run`, which gives the
+//! rows one by one as they are there. Times are virtual and draws seeded, so that a run
+//! repeats exactly; what a host spends is measured by the one who runs it.
+
+pub mod hosts;
+pub mod pacing;
+pub mod rig;
+pub mod stats;
+pub mod tsq;

@@ -3,10 +3,11 @@
 //!
 //! Each experiment is a module with its settings, its rows, and `run`, which gives the
 //! rows one by one as they are there. Times are virtual and draws seeded, so that a run
-//! repeats exactly; what a host spends is measured by the one who runs it.
+//! repeats exactly, except in [`throughput`], which measures what a host spends.
 
 pub mod hosts;
 pub mod pacing;
 pub mod rig;
 pub mod stats;
+pub mod throughput;
 pub mod tsq;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tsonic_driver::{Device, DriverError};
 use tsonic_sim::inproc::InprocFunction;
-use tsonic_sim::model::{Model, ModelConfig};
+use tsonic_sim::model::ModelConfig;
 use tsonic_sim::nic::Nic;
 use tsonic_sim::root_complex::RootComplexConfig;
 use tsonic_sim::rtl::RtlError;
@@ -118,19 +118,14 @@ pub fn open_behind(
     Ok(Device::open(InprocFunction::new(world))?)
 }
 
-/// Clock of [`fast_model`].
-pub const FAST_TICK_HZ: u32 = 250_000_000;
-
-/// A model that fills a wire of 100 Gb/s, with `queues` queue pairs.
-pub fn fast_model(queues: usize) -> Model {
-    let default = ModelConfig::default();
-    Model::new(ModelConfig {
-        queues,
+/// A model that fills a wire of 100 Gb/s.
+pub fn fast_model() -> ModelConfig {
+    ModelConfig {
         width: 512,
-        tick_rate: TickRate::new(FAST_TICK_HZ).unwrap_or(default.tick_rate),
+        tick_rate: FAST_CLOCK,
         payload_window: 16_384,
-        ..default
-    })
+        ..ModelConfig::default()
+    }
 }
 
 /// PCI Express 4.0 x16 at the clock of [`fast_model`], behind a server's memory.
@@ -143,3 +138,8 @@ pub fn fast_bus() -> RootComplexConfig {
         ..RootComplexConfig::default()
     }
 }
+
+const FAST_CLOCK: TickRate = match TickRate::new(250_000_000) {
+    Some(rate) => rate,
+    None => unreachable!(),
+};

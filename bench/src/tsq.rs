@@ -206,9 +206,15 @@ pub fn run(settings: &Settings<'_>, mut row: impl FnMut(Row)) -> Result<(), Host
 mod tests {
     use super::*;
     use crate::rig;
+    use tsonic_sim::model::{Model, ModelConfig};
 
     fn rows(rate: u64, limits: &[u32]) -> Vec<Row> {
-        let nic = || -> Box<dyn Nic + Send> { Box::new(rig::fast_model(4)) };
+        let nic = || -> Box<dyn Nic + Send> {
+            Box::new(Model::new(ModelConfig {
+                queues: 4,
+                ..rig::fast_model()
+            }))
+        };
         let settings = Settings {
             nic: &nic,
             bus: rig::fast_bus(),

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tsonic bench`: experiments, each a subcommand. What is simulated repeats exactly
-//! with the same seed.
+//! with the same seed; `throughput` measures this machine.
 
 mod output;
 mod pacing;
 mod plot;
+mod throughput;
 mod tsq;
 
 use clap::Subcommand;
@@ -21,6 +22,12 @@ pub enum BenchError {
     /// Small queues.
     #[error(transparent)]
     Tsq(#[from] tsonic_bench::hosts::HostsError),
+    /// Throughput.
+    #[error(transparent)]
+    Throughput(#[from] tsonic_bench::throughput::ThroughputError),
+    /// Instructions cannot be counted.
+    #[error("cannot count instructions: {0}")]
+    Count(String),
     /// The result cannot be written.
     #[error("{0}; check where standard output goes")]
     Output(#[source] io::Error),
@@ -48,6 +55,7 @@ pub struct BenchArgs {
 enum Experiment {
     Pacing(pacing::PacingArgs),
     Tsq(tsq::TsqArgs),
+    Throughput(throughput::ThroughputArgs),
 }
 
 /// Runs an experiment.
@@ -58,5 +66,6 @@ pub fn run(args: &BenchArgs) -> Result<(), BenchError> {
     match &args.experiment {
         Experiment::Pacing(args) => pacing::run(args),
         Experiment::Tsq(args) => tsq::run(args),
+        Experiment::Throughput(args) => throughput::run(args),
     }
 }

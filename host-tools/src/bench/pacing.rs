@@ -11,6 +11,7 @@ use std::fmt;
 use std::time::Duration;
 use tsonic_bench::pacing::{self, FRAME, Rates, Row, Server, Settings};
 use tsonic_bench::rig;
+use tsonic_sim::model::Model;
 use tsonic_sim::nic::Nic;
 use tsonic_sim::root_complex::RootComplexConfig;
 use tsonic_sim::rtl::RtlError;
@@ -89,7 +90,7 @@ pub fn run(args: &PacingArgs) -> Result<(), BenchError> {
     };
     let nic = || -> Result<Box<dyn Nic + Send>, RtlError> {
         match args.nic {
-            NicKind::Model => Ok(Box::new(rig::fast_model(32))),
+            NicKind::Model => Ok(Box::new(Model::new(rig::fast_model()))),
             NicKind::Rtl => args.nic.build(32),
         }
     };

@@ -10,6 +10,7 @@ use std::fmt;
 use std::time::Duration;
 use tsonic_bench::rig;
 use tsonic_bench::tsq::{self, Row, Settings};
+use tsonic_sim::model::{Model, ModelConfig};
 use tsonic_sim::nic::Nic;
 use tsonic_types::ByteRate;
 
@@ -67,7 +68,12 @@ pub struct TsqArgs {
 /// # Errors
 /// [`BenchError`].
 pub fn run(args: &TsqArgs) -> Result<(), BenchError> {
-    let nic = || -> Box<dyn Nic + Send> { Box::new(rig::fast_model(4)) };
+    let nic = || -> Box<dyn Nic + Send> {
+        Box::new(Model::new(ModelConfig {
+            queues: 4,
+            ..rig::fast_model()
+        }))
+    };
     let settings = Settings {
         nic: &nic,
         bus: rig::fast_bus(),

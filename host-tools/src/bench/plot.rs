@@ -159,7 +159,7 @@ mod tests {
             ],
         };
         let svg = plot.svg().unwrap();
-        for part in ["Error of gaps", "flows", ">nic", ">none", "polyline"] {
+        for part in ["Error of gaps", "flows", "\nnic\n", "\nnone\n", "polyline"] {
             assert!(svg.contains(part), "no {part} in {svg}");
         }
         // What a logarithm cannot show is left out.

@@ -307,8 +307,8 @@ impl<'a> Run<'a> {
             });
         }
         let config = TxConfig {
-            ring_log2: 10,
-            completion_log2: 12,
+            ring_log2: 12,
+            completion_log2: 13,
             quantum: Some(settings.quantum),
             ..TxConfig::default()
         };

@@ -11,11 +11,14 @@ use std::fmt;
 use std::time::Duration;
 use tsonic_bench::pacing::{self, FRAME, Rates, Row, Server, Settings};
 use tsonic_bench::rig;
-use tsonic_sim::model::Model;
+use tsonic_sim::model::{Model, ModelConfig};
 use tsonic_sim::nic::Nic;
 use tsonic_sim::root_complex::RootComplexConfig;
 use tsonic_sim::rtl::RtlError;
 use tsonic_types::ByteRate;
+
+/// Bursts that the model holds; half of them may be of one queue.
+const CONTEXTS: usize = 8_192;
 
 /// How evenly flows leave that the NIC paces, beside an ideal server and pacing by software.
 ///
@@ -90,7 +93,12 @@ pub fn run(args: &PacingArgs) -> Result<(), BenchError> {
     };
     let nic = || -> Result<Box<dyn Nic + Send>, RtlError> {
         match args.nic {
-            NicKind::Model => Ok(Box::new(Model::new(rig::fast_model()))),
+            // Room for all bursts at once, whatever queue they are in: slow flows hold
+            // theirs for long, and fast ones must not wait for them.
+            NicKind::Model => Ok(Box::new(Model::new(ModelConfig {
+                contexts: CONTEXTS,
+                ..rig::fast_model()
+            }))),
             NicKind::Rtl => args.nic.build(32),
         }
     };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What engine and driver cost a core, beside smoltcp.
 //!
-//! Both send TCP over a wire of 100 Gb/s to the same [far end](far), which acknowledges
+//! Both send TCP over a wire of 100 Gb/s to the same far end, which acknowledges
 //! and sends nothing. Frames hold 1,460 bytes; checksums are the device's. Ours is on the NIC
 //! model: descriptors, payload and completions go through the memory that the driver
 //! registers. smoltcp is on a link in memory that takes frames where smoltcp wrote them.

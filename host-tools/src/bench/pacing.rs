@@ -3,7 +3,7 @@
 
 use super::BenchError;
 use super::output::{Output, OutputArgs};
-use super::plot::{Axis, Plot, Series};
+use super::plot::{Axis, Plot};
 use crate::nics::NicKind;
 use crate::units;
 use clap::{Args, ValueEnum};
@@ -186,24 +186,7 @@ impl fmt::Display for Cells<'_> {
 }
 
 fn plot(rows: &[Row]) -> Plot {
-    let mut series: Vec<Series> = Vec::new();
-    for row in rows {
-        let name = format!(
-            "{}, {}, {:.0} %",
-            server_name(row.server),
-            rates_name(row.rates),
-            100.0 * row.load
-        );
-        let point = (f64::from(row.flows), row.errors.p99_ns);
-        match series.iter_mut().find(|s| s.name == name) {
-            Some(s) => s.points.push(point),
-            None => series.push(Series {
-                name,
-                points: vec![point],
-            }),
-        }
-    }
-    Plot {
+    let mut plot = Plot {
         title: "99 % of gaps differ by at most".into(),
         x: Axis {
             title: "flows",
@@ -213,6 +196,16 @@ fn plot(rows: &[Row]) -> Plot {
             title: "ns",
             log: true,
         },
-        series,
+        series: Vec::new(),
+    };
+    for row in rows {
+        let name = format!(
+            "{}, {}, {:.0} %",
+            server_name(row.server),
+            rates_name(row.rates),
+            100.0 * row.load
+        );
+        plot.add(name, (f64::from(row.flows), row.errors.p99_ns));
     }
+    plot
 }

@@ -75,6 +75,17 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 impl Plot {
+    /// Adds a point to the line of that name, which begins with its first point.
+    pub fn add(&mut self, name: String, point: (f64, f64)) {
+        match self.series.iter_mut().find(|s| s.name == name) {
+            Some(s) => s.points.push(point),
+            None => self.series.push(Series {
+                name,
+                points: vec![point],
+            }),
+        }
+    }
+
     /// As SVG.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 
 use super::BenchError;
 use super::output::{Output, OutputArgs};
-use super::plot::{Axis, Plot, Series};
+use super::plot::{Axis, Plot};
 use clap::Args;
 use std::fmt;
 use std::process::Command;
@@ -245,23 +245,7 @@ impl fmt::Display for Cells<'_> {
 }
 
 fn plot(rows: &[Row]) -> Plot {
-    let mut series: Vec<Series> = Vec::new();
-    for row in rows.iter().filter(|r| r.case.traffic == Traffic::Messages) {
-        let name = format!(
-            "{}, bursts {}",
-            row.case.stack,
-            bursts_name(row.case.bursts)
-        );
-        let point = (row.case.connections as f64, row.ns_per_packet[1]);
-        match series.iter_mut().find(|s| s.name == name) {
-            Some(s) => s.points.push(point),
-            None => series.push(Series {
-                name,
-                points: vec![point],
-            }),
-        }
-    }
-    Plot {
+    let mut plot = Plot {
         title: "Time on a core for a packet of data, messages to all connections in turn".into(),
         x: Axis {
             title: "connections",
@@ -271,8 +255,17 @@ fn plot(rows: &[Row]) -> Plot {
             title: "ns",
             log: true,
         },
-        series,
+        series: Vec::new(),
+    };
+    for row in rows.iter().filter(|r| r.case.traffic == Traffic::Messages) {
+        let name = format!(
+            "{}, bursts {}",
+            row.case.stack,
+            bursts_name(row.case.bursts)
+        );
+        plot.add(name, (row.case.connections as f64, row.ns_per_packet[1]));
     }
+    plot
 }
 
 #[cfg(test)]

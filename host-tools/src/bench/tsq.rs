@@ -3,7 +3,7 @@
 
 use super::BenchError;
 use super::output::{Output, OutputArgs};
-use super::plot::{Axis, Plot, Series};
+use super::plot::{Axis, Plot};
 use crate::units;
 use clap::Args;
 use std::fmt;
@@ -127,26 +127,7 @@ impl fmt::Display for Cells<'_> {
 }
 
 fn plot(rows: &[Row]) -> Plot {
-    let mut series: Vec<Series> = Vec::new();
-    for row in rows {
-        // The limit that follows the queue has no place on this axis.
-        let Some(limit) = row.limit else { continue };
-        let name = format!(
-            "{:.0} Gb/s, RTT {:.0} us, flush {:.0} us",
-            row.line_rate as f64 / 1e9,
-            row.rtt_us,
-            row.flush_us
-        );
-        let point = (f64::from(limit), 100.0 * row.wire_share);
-        match series.iter_mut().find(|s| s.name == name) {
-            Some(s) => s.points.push(point),
-            None => series.push(Series {
-                name,
-                points: vec![point],
-            }),
-        }
-    }
-    Plot {
+    let mut plot = Plot {
         title: "Share of the wire against tcp_limit_output_bytes".into(),
         x: Axis {
             title: "bytes",
@@ -156,6 +137,18 @@ fn plot(rows: &[Row]) -> Plot {
             title: "%",
             log: false,
         },
-        series,
+        series: Vec::new(),
+    };
+    for row in rows {
+        // The limit that follows the queue has no place on this axis.
+        let Some(limit) = row.limit else { continue };
+        let name = format!(
+            "{:.0} Gb/s, RTT {:.0} us, flush {:.0} us",
+            row.line_rate as f64 / 1e9,
+            row.rtt_us,
+            row.flush_us
+        );
+        plot.add(name, (f64::from(limit), 100.0 * row.wire_share));
     }
+    plot
 }

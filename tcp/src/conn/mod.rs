@@ -224,6 +224,8 @@ pub(crate) struct Conn {
     pub queued: bool,
     /// Segments for it are found.
     pub linked: bool,
+    /// Queue whose room it waits for.
+    pub waits_in: Option<QueueId>,
     /// Counted among its tenant's in TIME_WAIT.
     pub time_waiting: bool,
     /// Memory is promised to it: it may still write, or holds what it wrote.

@@ -148,6 +148,7 @@ impl Conn {
             heard_at: now,
             probes_sent: 0,
             queued: false,
+            waits_in: None,
             linked: true,
             time_waiting: false,
             reserved: true,

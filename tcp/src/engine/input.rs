@@ -257,16 +257,7 @@ impl<P: ChunkPool> Engine<P> {
     /// The NIC completed a burst.
     pub fn on_tx_completion(&mut self, now: Nanos, c: &TxCompletion) {
         self.control.blocked = false;
-        if let Some(list) = self.waiting.get_mut(c.queue.index())
-            && !list.is_empty()
-        {
-            let mut list = core::mem::take(list);
-            for index in list.drain(..) {
-                self.enqueue(index);
-            }
-            // Keeps its memory.
-            self.waiting[c.queue.index()] = list;
-        }
+        self.completed = true;
         if c.token == TOKEN_NONE {
             return;
         }

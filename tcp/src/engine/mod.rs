@@ -119,7 +119,9 @@ pub struct Engine<P: ChunkPool> {
     /// Connections to run in the next poll.
     ready: VecDeque<u32>,
     /// Connections that wait for room in a queue, by queue.
-    waiting: Vec<Vec<u32>>,
+    waiting: Vec<VecDeque<u32>>,
+    /// A burst has completed since these were last looked at.
+    completed: bool,
     /// Connections whose write found no memory.
     starved: Starved,
     /// Connections with events.
@@ -165,6 +167,7 @@ impl<P: ChunkPool> Engine<P> {
             timers: TimerQueue::default(),
             ready: VecDeque::new(),
             waiting: Vec::new(),
+            completed: false,
             starved: Starved::default(),
             events: VecDeque::new(),
             control: ControlQueue::default(),

@@ -5,7 +5,8 @@ use super::{Engine, conn_at};
 use crate::conn::{CloseReason, State, Stop};
 use crate::port::{ChunkPool, TxPort};
 use core::net::IpAddr;
-use tsonic_types::Nanos;
+use std::collections::VecDeque;
+use tsonic_types::{Nanos, QueueId};
 
 impl<P: ChunkPool> Engine<P> {
     /// Does what is due at `now`, posts what may be sent, and rings the
@@ -27,6 +28,9 @@ impl<P: ChunkPool> Engine<P> {
             self.neighbour_failed(ip);
         }
         self.wake_those_with_a_neighbour();
+        if core::mem::take(&mut self.completed) {
+            self.run_those_that_wait(now, port);
+        }
         while let Some(index) = self.ready.pop_front() {
             self.run(index, now, port);
         }
@@ -56,6 +60,10 @@ impl<P: ChunkPool> Engine<P> {
             return;
         };
         c.queued = false;
+        if c.waits_in.is_some_and(|q| port.queue_state(q).free == 0) {
+            // Whatever it has to send would be refused; its turn comes.
+            return self.settle(index);
+        }
         match c.output(&mut self.core, now, port) {
             Ok(()) => {}
             Err(Stop::Neighbour) => {
@@ -66,9 +74,11 @@ impl<P: ChunkPool> Engine<P> {
             }
             Err(Stop::Queue(q)) => {
                 if self.waiting.len() <= q.index() {
-                    self.waiting.resize_with(q.index() + 1, Vec::new);
+                    self.waiting.resize_with(q.index() + 1, VecDeque::new);
                 }
-                self.waiting[q.index()].push(index);
+                if c.waits_in.replace(q) != Some(q) {
+                    self.waiting[q.index()].push_back(index);
+                }
             }
             Err(Stop::Refused) => {
                 c.finish(CloseReason::Device);
@@ -76,6 +86,30 @@ impl<P: ChunkPool> Engine<P> {
             }
         }
         self.settle(index);
+    }
+
+    /// Runs connections that wait for room in a queue, longest waiting first, each once and
+    /// no more than find some: each that does not has built a burst for nothing.
+    fn run_those_that_wait<T: TxPort>(&mut self, now: Nanos, port: &mut T) {
+        for q in 0..self.waiting.len() {
+            let queue = QueueId(q as u16);
+            for _ in 0..self.waiting[q].len() {
+                if port.queue_state(queue).free == 0 {
+                    break;
+                }
+                let Some(index) = self.waiting[q].pop_front() else {
+                    break;
+                };
+                let Some(c) = conn_at(&mut self.slots, index) else {
+                    continue;
+                };
+                // It may wait elsewhere by now, or be another.
+                if c.waits_in == Some(queue) {
+                    c.waits_in = None;
+                    self.run(index, now, port);
+                }
+            }
+        }
     }
 
     fn wake_those_with_a_neighbour(&mut self) {

@@ -6,8 +6,10 @@
 //! repeats exactly, except in [`throughput`], which measures what a host spends.
 
 pub mod hosts;
+pub mod metered;
 pub mod pacing;
 pub mod rig;
 pub mod stats;
 pub mod throughput;
+pub mod tso_rtt;
 pub mod tsq;

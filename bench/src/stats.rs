@@ -84,9 +84,120 @@ impl GapErrors {
     }
 }
 
+/// Bits of a value that a [`Histogram`] keeps.
+const KEPT: u32 = 7;
+
+/// Counts of whole numbers, each kept to 1 part in 64 or better; those below 128 and
+/// the largest are exact.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    bins: Vec<u64>,
+    count: u64,
+    max: u64,
+}
+
+impl Histogram {
+    fn bin(value: u64) -> usize {
+        let Some(shift) = (value.max(1).ilog2() + 1).checked_sub(KEPT) else {
+            return value as usize;
+        };
+        // The leading bit is always set, so each power of two has half of 2^KEPT bins.
+        ((u64::from(shift) << (KEPT - 1)) + (value >> shift)) as usize
+    }
+
+    /// Largest value of a bin.
+    fn top(bin: usize) -> u64 {
+        let half = 1usize << (KEPT - 1);
+        match (bin / half).checked_sub(1) {
+            None | Some(0) => bin as u64,
+            Some(shift) => ((((bin - shift * half + 1) as u128) << shift) - 1) as u64,
+        }
+    }
+
+    /// Counts a value.
+    pub fn add(&mut self, value: u64) {
+        let bin = Histogram::bin(value);
+        if self.bins.len() <= bin {
+            self.bins.resize(bin + 1, 0);
+        }
+        self.bins[bin] += 1;
+        self.count += 1;
+        self.max = self.max.max(value);
+    }
+
+    /// Values counted.
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The largest; 0 of none.
+    pub const fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// A value that a share of all do not exceed, nearest rank; 0 of none.
+    pub fn percentile(&self, share: f64) -> u64 {
+        let rank = ((share * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
+        let mut seen = 0;
+        for (bin, n) in self.bins.iter().enumerate() {
+            seen += n;
+            if seen >= rank {
+                return Histogram::top(bin).min(self.max);
+            }
+        }
+        self.max
+    }
+}
+
+/// What several runs gave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// Mean of the runs.
+    pub mean: f64,
+    /// The least.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of the runs' values; all 0 of none.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Spread {
+        let values: Vec<f64> = values.into_iter().collect();
+        if values.is_empty() {
+            return Spread::default();
+        }
+        Spread {
+            mean: values.iter().sum::<f64>() / values.len() as f64,
+            min: values.iter().copied().fold(f64::INFINITY, f64::min),
+            max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_histogram_keeps_a_part_in_64() {
+        let mut h = Histogram::default();
+        assert_eq!((h.percentile(0.5), h.max()), (0, 0));
+        for v in (0..128).chain([1 << 20, u64::MAX / 3]) {
+            let top = Histogram::top(Histogram::bin(v));
+            assert!(v <= top && top - v <= v / 64, "{v} {top}");
+        }
+        for v in 1..=10_000 {
+            let (a, b) = (Histogram::bin(v), Histogram::bin(v + 1));
+            assert!(a == b || (a + 1 == b && Histogram::top(a) == v), "{v}");
+            h.add(v);
+        }
+        for (share, want) in [(0.5, 5_000), (0.99, 9_900)] {
+            let got = h.percentile(share);
+            assert!(want <= got && got <= want + want / 64, "{got}");
+        }
+        assert_eq!((h.percentile(1.0), h.count()), (10_000, 10_000));
+    }
 
     #[test]
     fn percentiles_are_of_the_nearest_rank() {

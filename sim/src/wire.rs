@@ -290,7 +290,13 @@ impl Path {
     }
 }
 
-/// Turns ECT(0) and ECT(1) into CE (RFC 3168, 5). Whether it did.
+/// Marks an ECN-capable frame: ECT(0) and ECT(1) become CE (RFC 3168, 5), and an IPv4
+/// header checksum follows. Whether it did. Of the frame only the IP header is needed.
+pub fn mark_congestion(frame: &mut [u8]) -> bool {
+    Layers::parse(frame).is_some_and(|layers| mark_ce(frame, &layers))
+}
+
+/// Turns ECT(0) and ECT(1) into CE. Whether it did.
 fn mark_ce(frame: &mut [u8], layers: &Layers) -> bool {
     const CE: u8 = 3;
     let l3 = layers.l3;

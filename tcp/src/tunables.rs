@@ -7,6 +7,7 @@
 //! effect on the next packet or ACK; buffers, congestion control and what a SYN
 //! negotiates are fixed when a connection is opened.
 
+use crate::arith::pacing::PacingMode;
 use crate::congestion::Algorithm;
 use thiserror::Error;
 
@@ -197,6 +198,18 @@ impl Value for BufferSizes {
     }
 }
 
+impl Value for PacingMode {
+    fn parse(s: &str, _: &Range) -> Option<PacingMode> {
+        PacingMode::from_name(s)
+    }
+    fn print(&self) -> String {
+        self.name().into()
+    }
+    fn range(&self, _: &Range) -> String {
+        PacingMode::NAMES.join(" or ")
+    }
+}
+
 impl Value for Algorithm {
     fn parse(s: &str, _: &Range) -> Option<Algorithm> {
         Algorithm::from_name(s)
@@ -284,6 +297,8 @@ tunables! {
         "initial congestion window in segments";
     "tsonic.pacing", pacing: bool = true, 0..=1,
         "space segments at the pacing rate";
+    "tsonic.pacing_mode", pacing_mode: PacingMode = PacingMode::Nic, 0..=0,
+        "who spaces: the NIC each segment, the NIC whole bursts that leave at line rate, the engine's timer; a connection that has a row of the NIC's table keeps it";
     "tsonic.pacing_shift", pacing_shift: u8 = 10, 0..=31,
         "a burst is about rate >> shift bytes";
     "tsonic.max_pacing_rate", max_pacing_rate: u64 = u64::MAX, 1..=u64::MAX,
@@ -294,6 +309,8 @@ tunables! {
         "least delay of a delayed ACK in microseconds";
     "tsonic.delack_max_us", delack_max_us: u32 = 200_000, 0..=500_000,
         "most delay of a delayed ACK in microseconds";
+    "tsonic.ecn_react", ecn_react: bool = true, 0..=1,
+        "reduce the window when congestion marks are echoed; 0: only count them";
     "tsonic.hystart", hystart: bool = true, 0..=1,
         "leave slow start when the RTT grows (HyStart++)";
     "tsonic.time_wait_s", time_wait: u32 = 60, 0..=3600,
@@ -339,6 +356,13 @@ mod tests {
             t.set("net.ipv4.tcp_tso_rtt_log", v).unwrap();
             assert_eq!(t.tso_rtt_log, None);
         }
+        t.set("tsonic.pacing_mode", "line").unwrap();
+        assert_eq!(t.pacing_mode, PacingMode::Line);
+        let e = t.set("tsonic.pacing_mode", "fq").unwrap_err();
+        assert_eq!(
+            e.to_string(),
+            "tsonic.pacing_mode takes nic or line or edt, not fq"
+        );
         t.set("net.ipv4.tcp_congestion_control", "reno").unwrap();
         assert_eq!(t.congestion_control, Algorithm::Reno);
     }

@@ -6,6 +6,7 @@ mod output;
 mod pacing;
 mod plot;
 mod throughput;
+mod tso_rtt;
 mod tsq;
 
 use clap::Subcommand;
@@ -28,6 +29,9 @@ pub enum BenchError {
     /// Instructions cannot be counted.
     #[error("cannot count instructions: {0}")]
     Count(String),
+    /// Burst sizes by round-trip time.
+    #[error(transparent)]
+    TsoRtt(#[from] tsonic_bench::tso_rtt::TsoRttError),
     /// The result cannot be written.
     #[error("{0}; check where standard output goes")]
     Output(#[source] io::Error),
@@ -56,6 +60,7 @@ enum Experiment {
     Pacing(pacing::PacingArgs),
     Tsq(tsq::TsqArgs),
     Throughput(throughput::ThroughputArgs),
+    TsoRtt(tso_rtt::TsoRttArgs),
 }
 
 /// Runs an experiment.
@@ -67,5 +72,6 @@ pub fn run(args: &BenchArgs) -> Result<(), BenchError> {
         Experiment::Pacing(args) => pacing::run(args),
         Experiment::Tsq(args) => tsq::run(args),
         Experiment::Throughput(args) => throughput::run(args),
+        Experiment::TsoRtt(args) => tso_rtt::run(args),
     }
 }

@@ -2,6 +2,43 @@
 //! Pacing: a flow's rate from its window and round-trip time, and the
 //! earliest-departure-time stamps of flows that the NIC does not pace.
 
+/// Who spaces what a connection sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PacingMode {
+    /// The NIC, each segment by the rate that comes with its burst.
+    #[default]
+    Nic,
+    /// The NIC, each burst by its launch time: it waits below the engine, where small
+    /// queues count it, and leaves whole at the speed of the line.
+    Line,
+    /// The engine's timer, each burst: nothing waits below it.
+    Edt,
+}
+
+impl PacingMode {
+    /// Names of the modes.
+    pub const NAMES: &[&str] = &["nic", "line", "edt"];
+
+    /// The mode called `name`.
+    pub fn from_name(name: &str) -> Option<PacingMode> {
+        match name {
+            "nic" => Some(PacingMode::Nic),
+            "line" => Some(PacingMode::Line),
+            "edt" => Some(PacingMode::Edt),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PacingMode::Nic => "nic",
+            PacingMode::Line => "line",
+            PacingMode::Edt => "edt",
+        }
+    }
+}
+
 /// What [`pacing_rate`] depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacingInput {

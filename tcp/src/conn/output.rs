@@ -167,8 +167,11 @@ impl Conn {
         let data_end = self.tx.buffer.end();
         let fin = self.tx.fin && end > data_end;
         let payload = end.min(data_end).saturating_sub(start) as u32;
+        // A burst's last segment pushes, as Linux has it: the receiver need not wait for
+        // more to aggregate.
+        let pushes = end >= data_end || payload > self.tx.mss;
         let flags = Flags::ACK
-            .with_if(end >= data_end, Flags::PSH)
+            .with_if(pushes, Flags::PSH)
             .with_if(fin, Flags::FIN)
             .with_if(self.rx.ece && self.agreed.ecn, Flags::ECE)
             .with_if(cwr, Flags::CWR);
@@ -423,9 +426,10 @@ impl Conn {
         true
     }
 
-    /// Spaces the next burst from this one, when the engine paces.
+    /// Spaces the next burst from this one, when the engine paces or gives launch times.
     fn spaced<P>(&mut self, core: &Core<P>, now: Nanos, posted: &Posted) {
-        if self.paced_by_nic() || !core.tunables(self.tenant).pacing {
+        let by_rate = self.paced_by_nic() && !self.launched(core);
+        if by_rate || !core.tunables(self.tenant).pacing {
             return;
         }
         let step = edt_step(

@@ -314,6 +314,7 @@ impl Conn {
         echo: Option<u32>,
         ece: bool,
     ) {
+        let ece = ece && core.tunables(self.tenant).ecn_react;
         if advanced {
             self.rec.backoff = 0;
         }

@@ -3,7 +3,7 @@
 //! template, fragments, bookkeeping. Nothing here allocates.
 
 use super::{Conn, State};
-use crate::arith::pacing::UNPACED_SEGMENTS;
+use crate::arith::pacing::{PacingMode, UNPACED_SEGMENTS};
 use crate::arith::txq::{self, Pick, QueueRange};
 use crate::bursts::{InNic, TOKEN_NONE};
 use crate::port::{
@@ -86,8 +86,8 @@ impl Conn {
         let (mut count, mut payload) = (count, payload);
         let mut flags = out.flags;
         if payload < out.payload {
-            // FIN and PSH belong to the end, which does not go now; and only whole
-            // segments do.
+            // FIN belongs to the end, which does not go now, and so does the PSH of a
+            // single segment; and only whole segments do.
             flags = Flags(flags.0 & !(Flags::FIN.0 | Flags::PSH.0));
             if payload > mss {
                 let whole = payload - payload % mss;
@@ -96,6 +96,7 @@ impl Conn {
                         .buffer
                         .fragments(out.start, whole, &mut fragments[..limit]);
             }
+            flags = flags.with_if(payload > mss, Flags::PSH);
         }
         let fragments = &fragments[..count];
         let octets = u64::from(payload)
@@ -138,8 +139,8 @@ impl Conn {
             mss: if count > 1 { mss as u16 } else { 0 },
             payload_len: payload,
             fragments,
-            rate: self.wire_rate(flow, header.len()),
-            launch: None,
+            rate: self.wire_rate(core, flow, header.len()),
+            launch: self.launch(core, now, out),
             complete_now: false,
             token: token.0,
         };
@@ -226,7 +227,9 @@ impl Conn {
         if !out.tracked || !self.state.is_synchronized() {
             return FlowSlot::UNPACED;
         }
-        if !self.nic.asked && core.limits.paces && core.tunables(self.tenant).pacing {
+        let t = core.tunables(self.tenant);
+        let by_nic = t.pacing && t.pacing_mode != PacingMode::Edt;
+        if !self.nic.asked && core.limits.paces && by_nic {
             self.nic.asked = true;
             self.nic.flow = port.allocate_flow().unwrap_or(FlowSlot::UNPACED);
         }
@@ -238,8 +241,22 @@ impl Conn {
         self.nic.flow != FlowSlot::UNPACED
     }
 
+    /// Whether bursts wait in the NIC for their launch time, and then leave whole.
+    pub fn launched<P>(&self, core: &Core<P>) -> bool {
+        let t = core.tunables(self.tenant);
+        t.pacing && t.pacing_mode == PacingMode::Line && self.paced_by_nic()
+    }
+
+    /// Launch time of a burst, if it has one ahead.
+    fn launch<P>(&self, core: &Core<P>, now: Nanos, out: &Outgoing) -> Option<Nanos> {
+        (out.tracked && self.launched(core) && self.tx.wstamp > now).then_some(self.tx.wstamp)
+    }
+
     /// Pacing rate as the NIC wants it: wire bytes.
-    fn wire_rate(&self, flow: FlowSlot, header: usize) -> Option<ByteRate> {
+    fn wire_rate<P>(&self, core: &Core<P>, flow: FlowSlot, header: usize) -> Option<ByteRate> {
+        if self.launched(core) {
+            return None;
+        }
         let rate = self.tx.rate;
         if flow == FlowSlot::UNPACED || rate == u64::MAX || self.tx.segs_out < UNPACED_SEGMENTS {
             return None;

@@ -63,6 +63,10 @@ docs() {
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 }
 
+costs() {
+    scripts/cost.sh && scripts/bench-cost.sh
+}
+
 for name in "${gates[@]}"; do
     case $name in
         tools) gate tools scripts/tools.sh ;;
@@ -70,7 +74,7 @@ for name in "${gates[@]}"; do
         clippy) gate clippy cargo clippy --locked --workspace --all-targets -- -D warnings ;;
         doc) gate doc docs ;;
         test) gate test cargo_tests ;;
-        cost) gate cost scripts/cost.sh ;;
+        cost) gate cost costs ;;
         hdl) gate hdl hdl_tests ;;
         synth) gate synth scripts/synth.sh ;;
         *)

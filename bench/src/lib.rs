@@ -6,7 +6,8 @@
 //! repeats exactly, except in [`throughput`], which measures what a host spends.
 
 pub mod hosts;
-pub mod metered;
+mod meter;
+mod metered;
 pub mod pacing;
 pub mod rig;
 pub mod stats;

@@ -16,15 +16,13 @@
 //! whatever their number.
 
 mod far;
-mod function;
-mod meter;
 mod ours;
 mod smol;
 #[cfg(test)]
 mod tests;
 
+use crate::meter::{self, Spent};
 use far::{Arrived, Far, MSS, PERIOD};
-use meter::Spent;
 use ours::Ours;
 use serde::{Deserialize, Serialize};
 use smol::Smol;
@@ -492,4 +490,4 @@ pub fn count(case: Case, segments: u64) -> Result<u64, ThroughputError> {
 /// Names of the functions whose instructions count, with all that they call.
 pub const COUNTED: [&str; 2] = ["tsonic_bench_ours", "tsonic_bench_smoltcp"];
 /// Name of the function below those that does not count.
-pub const LEFT_OUT: &str = "tsonic_bench_device";
+pub const LEFT_OUT: &str = crate::metered::DEVICE;

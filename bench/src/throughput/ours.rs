@@ -2,9 +2,9 @@
 //! Our engine and driver on the NIC model.
 
 use super::far::{FAR, Far, FarConfig, NEAR, PERIOD, ports};
-use super::function::Metered;
-use super::meter::{Meter, Spent};
 use super::{Load, Plan, Sender, TURN_NS, ThroughputError, WIRE_BITS};
+use crate::meter::{Meter, Spent};
+use crate::metered::Metered;
 use crate::rig;
 use std::net::SocketAddr;
 use std::rc::Rc;

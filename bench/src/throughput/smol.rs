@@ -3,8 +3,8 @@
 //! stay, and one in which it finds those that have arrived.
 
 use super::far::{FAR, Far, FarConfig, MSS, NEAR, PERIOD, ports};
-use super::meter::{Meter, Spent};
 use super::{Load, Plan, Sender, TURN_NS, ThroughputError, WIRE_BITS};
+use crate::meter::{Meter, Spent};
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{
     ChecksumCapabilities, Device, DeviceCapabilities, Medium, PacketMeta, RxToken, TxToken,

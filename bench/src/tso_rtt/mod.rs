@@ -144,9 +144,9 @@ pub struct Row {
     pub gap_error_p50_ns: Spread,
     /// 99 % of them.
     pub gap_error_p99_ns: Spread,
-    /// Wall time in engine and driver for 1 MB of payload, ns.
+    /// Time of the core in engine and driver for 1 MB of payload, ns.
     pub host_ns_per_mb: Spread,
-    /// Wall time of the application's copy for 1 MB of payload, ns.
+    /// Time of the core in the application's writes, which copy, for 1 MB of payload, ns.
     pub copy_ns_per_mb: Spread,
     /// Segments sent again, of all runs together.
     pub retransmitted: u64,
@@ -165,9 +165,8 @@ impl Row {
         let seconds = settings.time.as_secs_f64();
         let spread = |f: &dyn Fn(&Run) -> f64| Spread::of(runs.iter().map(f));
         let per_s = |f: &dyn Fn(&Run) -> u64| spread(&|r| f(r) as f64 / seconds);
-        let per_mb = |f: &dyn Fn(&Run) -> Duration| {
-            spread(&|r| f(r).as_nanos() as f64 / (r.payload.max(1) as f64 / 1e6))
-        };
+        let per_mb =
+            |f: &dyn Fn(&Run) -> u64| spread(&|r| f(r) as f64 / (r.payload.max(1) as f64 / 1e6));
         let wire = f64::from(case.mss) + f64::from(run::HEADER) + 24.0;
         let offered = f64::from(settings.senders) * f64::from(case.flows);
         let load =
@@ -212,7 +211,7 @@ pub fn run(settings: &Settings<'_>, mut row: impl FnMut(Row)) -> Result<(), TsoR
             let results: Vec<_> = std::thread::scope(|scope| {
                 let each = some
                     .iter()
-                    .map(|seed| scope.spawn(|| one(settings, case, *seed)));
+                    .map(|seed| scope.spawn(|| one(settings, case, *seed, false)));
                 let threads: Vec<_> = each.collect();
                 threads.into_iter().map(|t| t.join()).collect()
             });
@@ -227,3 +226,18 @@ pub fn run(settings: &Settings<'_>, mut row: impl FnMut(Row)) -> Result<(), TsoR
     }
     Ok(())
 }
+
+/// Runs `case` for a profiler, with the first seed: in the time that is measured all turns of
+/// the hosts are below a function [`COUNTED`], and what they ask of the device and write below
+/// one of [`LEFT_OUT`]. Answers the payload bytes posted meanwhile.
+///
+/// # Errors
+/// [`TsoRttError`].
+pub fn count(settings: &Settings<'_>, case: &Case) -> Result<u64, TsoRttError> {
+    one(settings, case, settings.seed, true).map(|run| run.payload)
+}
+
+/// Name of the function whose instructions count, with all that it calls.
+pub const COUNTED: &str = "tsonic_bench_sender";
+/// Names of the functions below it that do not count.
+pub const LEFT_OUT: [&str; 2] = ["tsonic_bench_write", crate::metered::DEVICE];

@@ -119,8 +119,14 @@ fn draw(settings: &Settings<'_>, case: &Case, rng: &mut Pcg64Mcg) -> Vec<Flow> {
     flows
 }
 
-/// Runs a case with a seed.
-pub(super) fn one(settings: &Settings<'_>, case: &Case, seed: u64) -> Result<Run, TsoRttError> {
+/// Runs a case with a seed. `counted`: a profiler counts the hosts' instructions in the time that
+/// is measured, and nothing is timed.
+pub(super) fn one(
+    settings: &Settings<'_>,
+    case: &Case,
+    seed: u64,
+    counted: bool,
+) -> Result<Run, TsoRttError> {
     if case.flows > ROWS {
         return Err(TsoRttError::Flows {
             flows: case.flows,
@@ -176,6 +182,7 @@ pub(super) fn one(settings: &Settings<'_>, case: &Case, seed: u64) -> Result<Run
             fabric.settle(picos(reached, clock), |i, f| departures.see(i, f));
         }
         if !measured {
+            senders.iter().for_each(|s| s.measure(counted));
             before = Counts::take(&mut senders, &fabric);
             fabric.port.backlog = Histogram::default();
             departures.errors = Histogram::default();

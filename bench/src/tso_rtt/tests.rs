@@ -223,7 +223,7 @@ fn bursts_have_the_segments_that_the_arithmetic_gives() {
                     acks,
                     ..CASE
                 };
-                let r = one(&settings(&[case]), &case, 1).unwrap();
+                let r = one(&settings(&[case]), &case, 1, false).unwrap();
                 let mean = r.segments as f64 / r.bursts as f64;
                 assert!((mean / want - 1.0).abs() < 0.02, "{case:?}: {mean}");
                 assert_eq!(
@@ -244,7 +244,7 @@ fn bursts_have_the_segments_that_the_arithmetic_gives() {
 fn a_run_repeats_by_its_seed() {
     let s = settings(&[]);
     let key = |seed| {
-        let r = one(&s, &CASE, seed).unwrap();
+        let r = one(&s, &CASE, seed, false).unwrap();
         (r.bursts, r.received, r.queue, r.gaps, r.min_rtt)
     };
     assert_eq!(key(3), key(3));

@@ -2,14 +2,17 @@
 //! `tsonic bench`: experiments, each a subcommand. What is simulated repeats exactly
 //! with the same seed; `throughput` measures this machine.
 
+mod all;
 mod output;
 mod pacing;
 mod plot;
+mod report;
 mod throughput;
 mod tso_rtt;
 mod tsq;
 
 use clap::Subcommand;
+use output::Shown;
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -35,14 +38,20 @@ pub enum BenchError {
     /// The result cannot be written.
     #[error("{0}; check where standard output goes")]
     Output(#[source] io::Error),
-    /// Nor can the plot.
-    #[error("cannot write {}: {what}", .path.display())]
-    Plot {
+    /// Nor can a file of it.
+    #[error("cannot write {}: {source}", .path.display())]
+    File {
         /// Where to.
         path: PathBuf,
         /// Why not.
-        what: String,
+        source: io::Error,
     },
+    /// A line of `all` is not one of an experiment.
+    #[error("{0}")]
+    Line(String),
+    /// The plot cannot be drawn.
+    #[error("cannot draw the plot: {0}")]
+    Plot(String),
 }
 
 /// Experiments: what the mechanisms are for, measured.
@@ -52,7 +61,14 @@ pub enum BenchError {
 )]
 pub struct BenchArgs {
     #[command(subcommand)]
-    experiment: Experiment,
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(flatten)]
+    One(Experiment),
+    All(all::AllArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -63,15 +79,26 @@ enum Experiment {
     TsoRtt(tso_rtt::TsoRttArgs),
 }
 
-/// Runs an experiment.
+impl Experiment {
+    fn run(&self) -> Result<Shown, BenchError> {
+        match self {
+            Experiment::Pacing(args) => output::show(&args.output, |out| pacing::run(args, out)),
+            Experiment::Tsq(args) => output::show(&args.output, |out| tsq::run(args, out)),
+            Experiment::Throughput(args) => {
+                output::show(&args.output, |out| throughput::run(args, out))
+            }
+            Experiment::TsoRtt(args) => output::show(&args.output, |out| tso_rtt::run(args, out)),
+        }
+    }
+}
+
+/// Runs an experiment, or all.
 ///
 /// # Errors
 /// [`BenchError`].
 pub fn run(args: &BenchArgs) -> Result<(), BenchError> {
-    match &args.experiment {
-        Experiment::Pacing(args) => pacing::run(args),
-        Experiment::Tsq(args) => tsq::run(args),
-        Experiment::Throughput(args) => throughput::run(args),
-        Experiment::TsoRtt(args) => tso_rtt::run(args),
+    match &args.command {
+        Command::One(experiment) => experiment.run().map(drop),
+        Command::All(args) => all::run(args),
     }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{self, StdoutLock, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What every experiment takes.
 #[derive(Debug, Args)]
@@ -26,23 +26,52 @@ pub struct Output<'a> {
     args: &'a OutputArgs,
     out: StdoutLock<'static>,
     failed: Option<io::Error>,
+    table: Vec<String>,
+    plot: Option<Plot>,
+}
+
+/// What an experiment brought, as a reader sees it.
+pub struct Shown {
+    /// The heading, and a line for each row.
+    pub table: Vec<String>,
+    /// The plot.
+    pub plot: Option<Plot>,
+}
+
+/// Runs an experiment whose rows go to standard output, and its plot to a file if that is
+/// wanted.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn show(
+    args: &OutputArgs,
+    experiment: impl FnOnce(&mut Output<'_>) -> Result<(), BenchError>,
+) -> Result<Shown, BenchError> {
+    let mut out = Output::new(args);
+    experiment(&mut out)?;
+    out.end()
 }
 
 impl<'a> Output<'a> {
-    /// Writes the heading of a table.
-    pub fn new(args: &'a OutputArgs, heading: &str) -> Output<'a> {
-        let mut output = Output {
+    fn new(args: &'a OutputArgs) -> Output<'a> {
+        Output {
             args,
             out: io::stdout().lock(),
             failed: None,
-        };
-        if !args.json {
-            output.line(&heading);
+            table: Vec::new(),
+            plot: None,
         }
-        output
     }
 
-    fn line(&mut self, line: &dyn Display) {
+    /// The heading of the table.
+    pub fn heading(&mut self, heading: String) {
+        if !self.args.json {
+            self.line(&heading);
+        }
+        self.table.push(heading);
+    }
+
+    fn line(&mut self, line: &str) {
         // Rows come out while the experiment runs; what fails is told at its end.
         let written = writeln!(self.out, "{line}").and_then(|()| self.out.flush());
         self.failed = self.failed.take().or(written.err());
@@ -50,31 +79,43 @@ impl<'a> Output<'a> {
 
     /// A row: `cells` of the table, or `row` as JSON.
     pub fn row(&mut self, row: &impl Serialize, cells: &dyn Display) {
+        let cells = cells.to_string();
         if self.args.json {
             // Rows are numbers and words: they always serialize.
             let json = serde_json::to_string(row).unwrap_or_default();
             self.line(&json);
         } else {
-            self.line(cells);
+            self.line(&cells);
         }
+        self.table.push(cells);
     }
 
-    /// All rows are out: the plot, if it is wanted.
-    ///
-    /// # Errors
-    /// [`BenchError::Output`], [`BenchError::Plot`].
-    pub fn end(self, plot: impl FnOnce() -> Plot) -> Result<(), BenchError> {
+    /// The plot of all rows.
+    pub fn plot(&mut self, plot: Plot) {
+        self.plot = Some(plot);
+    }
+
+    fn end(self) -> Result<Shown, BenchError> {
         if let Some(error) = self.failed {
             return Err(BenchError::Output(error));
         }
-        let Some(path) = &self.args.svg else {
-            return Ok(());
-        };
-        let failed = |what: String| BenchError::Plot {
-            path: path.clone(),
-            what,
-        };
-        let svg = plot().svg().map_err(failed)?;
-        std::fs::write(path, svg).map_err(|e| failed(e.to_string()))
+        if let (Some(path), Some(plot)) = (&self.args.svg, &self.plot) {
+            write_file(path, &plot.svg()?)?;
+        }
+        Ok(Shown {
+            table: self.table,
+            plot: self.plot,
+        })
     }
+}
+
+/// Writes a file of the result.
+///
+/// # Errors
+/// [`BenchError::File`].
+pub fn write_file(path: &Path, text: &str) -> Result<(), BenchError> {
+    std::fs::write(path, text).map_err(|source| BenchError::File {
+        path: path.to_owned(),
+        source,
+    })
 }

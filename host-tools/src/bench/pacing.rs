@@ -61,7 +61,7 @@ pub struct PacingArgs {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    output: OutputArgs,
+    pub output: OutputArgs,
 }
 
 /// How rates differ.
@@ -86,7 +86,7 @@ impl From<RatesArg> for Rates {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(args: &PacingArgs) -> Result<(), BenchError> {
+pub fn run(args: &PacingArgs, out: &mut Output<'_>) -> Result<(), BenchError> {
     let (counts, wire, millis): (&[u32], u64, u64) = match args.nic {
         NicKind::Model => (&[1, 32, 256, 1023], 12_500_000_000, 500),
         NicKind::Rtl => (&[1, 8, 32], 500_000_000, 2),
@@ -122,13 +122,14 @@ pub fn run(args: &PacingArgs) -> Result<(), BenchError> {
         quantum: args.quantum,
         seed: args.seed,
     };
-    let mut out = Output::new(&args.output, &heading());
+    out.heading(heading());
     let mut rows = Vec::new();
     pacing::run(&settings, |row| {
         out.row(&row, &Cells(&row));
         rows.push(row);
     })?;
-    out.end(|| plot(&rows))
+    out.plot(plot(&rows));
+    Ok(())
 }
 
 fn heading() -> String {

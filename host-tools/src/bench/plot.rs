@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plots of results: lines over a plane, each axis linear or logarithmic.
 
+use super::BenchError;
 use plotters::prelude::*;
 
 /// An axis.
@@ -89,10 +90,11 @@ impl Plot {
     /// As SVG.
     ///
     /// # Errors
-    /// A sentence, when it cannot be drawn.
-    pub fn svg(&self) -> Result<String, String> {
+    /// [`BenchError::Plot`], when it cannot be drawn.
+    pub fn svg(&self) -> Result<String, BenchError> {
         let mut text = String::new();
-        self.draw(&mut text).map_err(|e| e.to_string())?;
+        self.draw(&mut text)
+            .map_err(|e| BenchError::Plot(e.to_string()))?;
         Ok(text)
     }
 

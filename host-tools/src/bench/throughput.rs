@@ -58,7 +58,7 @@ pub struct ThroughputArgs {
     #[arg(long, hide = true, value_parser = case, value_name = "JSON")]
     count: Option<Case>,
     #[command(flatten)]
-    output: OutputArgs,
+    pub output: OutputArgs,
 }
 
 fn connections(s: &str) -> Result<usize, String> {
@@ -106,7 +106,7 @@ impl ThroughputArgs {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(args: &ThroughputArgs) -> Result<(), BenchError> {
+pub fn run(args: &ThroughputArgs, out: &mut Output<'_>) -> Result<(), BenchError> {
     if let Some(case) = args.count {
         println!("{}", throughput::count(case, COUNTED_SEGMENTS)?);
         return Ok(());
@@ -115,7 +115,7 @@ pub fn run(args: &ThroughputArgs) -> Result<(), BenchError> {
         rounds: usize::from(args.rounds),
         segments: args.packets,
     };
-    let mut out = Output::new(&args.output, &heading());
+    out.heading(heading());
     let mut rows = Vec::new();
     for group in args.groups() {
         for mut row in throughput::run(&settings, &group)? {
@@ -126,7 +126,8 @@ pub fn run(args: &ThroughputArgs) -> Result<(), BenchError> {
             rows.push(row);
         }
     }
-    out.end(|| plot(&rows))
+    out.plot(plot(&rows));
+    Ok(())
 }
 
 /// Instructions of the host for a packet of data, by callgrind.

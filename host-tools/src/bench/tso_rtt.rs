@@ -97,7 +97,7 @@ pub struct TsoRttArgs {
     #[arg(long)]
     no_react: bool,
     #[command(flatten)]
-    output: OutputArgs,
+    pub output: OutputArgs,
 }
 
 /// Who spaces.
@@ -197,7 +197,7 @@ impl AcksArg {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(args: &TsoRttArgs) -> Result<(), BenchError> {
+pub fn run(args: &TsoRttArgs, out: &mut Output<'_>) -> Result<(), BenchError> {
     let settings = Settings {
         cases: &args.cases(),
         senders: args.senders,
@@ -212,13 +212,14 @@ pub fn run(args: &TsoRttArgs) -> Result<(), BenchError> {
         seeds: args.seeds,
         jobs: args.jobs,
     };
-    let mut out = Output::new(&args.output, &heading());
+    out.heading(heading());
     let mut rows = Vec::new();
     tso_rtt::run(&settings, |row| {
         out.row(&row, &Cells(&row));
         rows.push(row);
     })?;
-    out.end(|| plot(&rows))
+    out.plot(plot(&rows));
+    Ok(())
 }
 
 fn heading() -> String {

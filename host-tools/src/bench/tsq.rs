@@ -60,14 +60,14 @@ pub struct TsqArgs {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    output: OutputArgs,
+    pub output: OutputArgs,
 }
 
 /// Runs the experiment.
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(args: &TsqArgs) -> Result<(), BenchError> {
+pub fn run(args: &TsqArgs, out: &mut Output<'_>) -> Result<(), BenchError> {
     let nic = || -> Box<dyn Nic + Send> {
         Box::new(Model::new(ModelConfig {
             queues: 4,
@@ -86,13 +86,14 @@ pub fn run(args: &TsqArgs) -> Result<(), BenchError> {
         time: args.time,
         seed: args.seed,
     };
-    let mut out = Output::new(&args.output, &heading());
+    out.heading(heading());
     let mut rows = Vec::new();
     tsq::run(&settings, |row| {
         out.row(&row, &Cells(&row));
         rows.push(row);
     })?;
-    out.end(|| plot(&rows))
+    out.plot(plot(&rows));
+    Ok(())
 }
 
 fn heading() -> String {

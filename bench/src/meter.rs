@@ -5,14 +5,14 @@ use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 
 /// Time of this thread on a core so far, in ns; preemption does not count.
-pub(super) fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let t = clock_gettime(ClockId::ThreadCPUTime);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
 /// Spent so far, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Spent {
+pub(crate) struct Spent {
     /// By the host: application's write, stack, driver.
     pub host: u64,
     /// By what stands for the device, the wire and the far end.
@@ -24,7 +24,7 @@ pub(super) struct Spent {
 /// A look at the clock costs time itself; half of it falls into the span that it ends, half
 /// into the one that it begins, and both are taken off.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     host: Cell<u64>,
     device: Cell<u64>,
     since: Cell<u64>,

@@ -89,6 +89,29 @@ fn throughput_has_a_row_for_each_stack() {
     }
 }
 
+/// All of them, and a report that needs no other file.
+#[test]
+fn the_report_has_all_experiments() {
+    let file = std::env::temp_dir().join(format!("tsonic-report-{}.html", std::process::id()));
+    let out = bench(&format!("all --form short {}", file.display()));
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}");
+    let tables = String::from_utf8(out.stdout).unwrap();
+    let commands: Vec<&str> = tables
+        .lines()
+        .filter_map(|l| l.strip_prefix("$ "))
+        .collect();
+    let report = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(commands.len() >= 4, "{tables}");
+    for (n, command) in commands.iter().enumerate() {
+        let heading = format!("<h2 id=\"{n}\"><code>{command}</code></h2>");
+        assert!(report.contains(&heading), "no {heading}");
+    }
+    assert_eq!(report.matches("<svg").count(), commands.len());
+    assert!(!report.contains("href=\"http") && !report.contains("src="));
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     for (args, says) in [
@@ -98,6 +121,7 @@ fn what_cannot_be_is_refused() {
         ("tsq --line fast", "fast"),
         ("tsq --gso-max 100", "100"),
         ("throughput --connections 0", "from 1 to"),
+        ("all /nowhere/x.html", "/nowhere/x.html"),
         (
             "pacing --flows 1 --time 1ms --svg /nowhere/x.svg",
             "/nowhere/x.svg",

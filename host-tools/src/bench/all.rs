@@ -40,7 +40,7 @@ impl Form {
         match self {
             Form::Short => [
                 "pacing --flows 1,32 --time 2ms",
-                "tsq --line 10Gbit --rtt 2ms --flush 100us --limit 16384,65536,262144 --warm-up 20ms --time 20ms",
+                "tsq --line 10Gbit --rtt 2ms --flush 100us --limit 16384,65536,262144 --time 20ms",
                 "tso-rtt --mode line,nic --flows 60 --mss 4096 --acks burst --warm-up 50ms --time 20ms --seeds 1 --no-react",
                 "throughput --flows 1 --per-ack 44 --connections 1,100 --rounds 3 --packets 2000",
             ],

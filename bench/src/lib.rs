@@ -13,3 +13,4 @@ pub mod stats;
 pub mod throughput;
 pub mod tso_rtt;
 pub mod tsq;
+pub mod xps;

@@ -8,6 +8,7 @@ mod plot;
 mod throughput;
 mod tso_rtt;
 mod tsq;
+mod xps;
 
 use clap::Subcommand;
 use std::io;
@@ -20,9 +21,9 @@ pub enum BenchError {
     /// Pacing.
     #[error(transparent)]
     Pacing(#[from] tsonic_bench::pacing::PacingError),
-    /// Small queues.
+    /// Two hosts and a wire.
     #[error(transparent)]
-    Tsq(#[from] tsonic_bench::hosts::HostsError),
+    Hosts(#[from] tsonic_bench::hosts::HostsError),
     /// Throughput.
     #[error(transparent)]
     Throughput(#[from] tsonic_bench::throughput::ThroughputError),
@@ -61,6 +62,7 @@ enum Experiment {
     Tsq(tsq::TsqArgs),
     Throughput(throughput::ThroughputArgs),
     TsoRtt(tso_rtt::TsoRttArgs),
+    Xps(xps::XpsArgs),
 }
 
 /// Runs an experiment.
@@ -73,5 +75,6 @@ pub fn run(args: &BenchArgs) -> Result<(), BenchError> {
         Experiment::Tsq(args) => tsq::run(args),
         Experiment::Throughput(args) => throughput::run(args),
         Experiment::TsoRtt(args) => tso_rtt::run(args),
+        Experiment::Xps(args) => xps::run(args),
     }
 }

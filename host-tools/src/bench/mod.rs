@@ -8,6 +8,7 @@ mod plot;
 mod throughput;
 mod tso_rtt;
 mod tsq;
+mod win_divisor;
 mod xps;
 
 use clap::Subcommand;
@@ -63,6 +64,7 @@ enum Experiment {
     Throughput(throughput::ThroughputArgs),
     TsoRtt(tso_rtt::TsoRttArgs),
     Xps(xps::XpsArgs),
+    WinDivisor(win_divisor::WinDivisorArgs),
 }
 
 /// Runs an experiment.
@@ -76,5 +78,6 @@ pub fn run(args: &BenchArgs) -> Result<(), BenchError> {
         Experiment::Throughput(args) => throughput::run(args),
         Experiment::TsoRtt(args) => tso_rtt::run(args),
         Experiment::Xps(args) => xps::run(args),
+        Experiment::WinDivisor(args) => win_divisor::run(args),
     }
 }

@@ -21,12 +21,12 @@ use tsonic_types::ByteRate;
 /// Columns: reselection time in ms, where bursts wait in the NIC, queues that hold bursts before
 /// and at the end, bursts in them, largest deviation of a queue at the end from a fifteenth (bursts
 /// and bytes), flows that have moved, time until the first and the last of them, longest time
-/// between two bursts of a flow before, queue moves and those with bytes of the flow in the NIC,
-/// segments that arrived out of order after the move, and their flows. Below each row the
+/// between two bursts of a flow before and while flows move, queue moves and those with bytes of the
+/// flow in the NIC, segments that arrived out of order after the move, and their flows. Below each row the
 /// bursts of every queue that holds some. Times are virtual.
 #[derive(Debug, Args)]
 #[command(
-    after_long_help = "Example, in seconds:\n  tsonic bench xps --flows 150 --reselection 0,100 --opening 100ms --settle 40ms --watch 200ms"
+    after_long_help = "Example, in seconds:\n  tsonic bench xps --flows 150 --reselection 0,100 --opening 60ms --settle 40ms --watch 300ms"
 )]
 pub struct XpsArgs {
     /// Values of net.core.txq_reselection_ms.
@@ -124,7 +124,7 @@ pub fn run(args: &XpsArgs) -> Result<(), BenchError> {
 
 fn heading() -> String {
     format!(
-        "{:>8} {:<5} {:>6} {:>11} {:>13} {:>9} {:>8} {:>8} {:>6} {:>6} {:>6} {:>9} {:>5}",
+        "{:>8} {:<5} {:>6} {:>11} {:>13} {:>9} {:>8} {:>8} {:>12} {:>6} {:>6} {:>9} {:>5}",
         "reselect",
         "lists",
         "queues",
@@ -133,7 +133,7 @@ fn heading() -> String {
         "moved",
         "first ms",
         "last ms",
-        "gap ms",
+        "gaps ms",
         "moves",
         "busy",
         "reordered",
@@ -164,7 +164,7 @@ impl fmt::Display for Cells<'_> {
         let ms = |t: Option<f64>| t.map_or("-".into(), |t| format!("{t:.0}"));
         write!(
             f,
-            "{:>8} {:<5} {:>2} ->{:>2} {:>4} ->{:>4} {:>4.1}% {:>5.1}% {:>4}/{:>4} {:>8} {:>8} {:>6.0} {:>6} {:>6} {:>9} {:>5}",
+            "{:>8} {:<5} {:>2} ->{:>2} {:>4} ->{:>4} {:>4.1}% {:>5.1}% {:>4}/{:>4} {:>8} {:>8} {:>5.0} ->{:>4.0} {:>6} {:>6} {:>9} {:>5}",
             row.case.reselection_ms,
             lists_name(row.case.lists),
             row.before.len(),
@@ -178,6 +178,7 @@ impl fmt::Display for Cells<'_> {
             ms(row.first_ms),
             ms(row.last_ms),
             row.gap_ms,
+            row.gap_moving_ms,
             row.moves,
             row.moves_busy,
             row.reordered,

@@ -14,3 +14,5 @@ pub mod stats;
 pub mod throughput;
 pub mod tso_rtt;
 pub mod tsq;
+pub mod win_divisor;
+pub mod xps;

@@ -132,14 +132,12 @@ pub fn measure(
     if let Some(limit) = limit {
         sysctl.push(("net.ipv4.tcp_limit_output_bytes", limit.to_string()));
     }
+    let link = LinkConfig {
+        line_rate: 8 * rate.0,
+        out: path,
+        back: path,
+    };
     let mut hosts = Hosts::start(&Setting {
-        nic: settings.nic,
-        bus: settings.bus,
-        link: LinkConfig {
-            line_rate: 8 * rate.0,
-            out: path,
-            back: path,
-        },
         queues: NicConfig {
             tx: TxConfig {
                 bql,
@@ -152,6 +150,7 @@ pub fn measure(
         flush: nanos(flush),
         credit_flush: Some(nanos(flush).max(Nanos(1_000))),
         seed: settings.seed,
+        ..Setting::new(settings.nic, settings.bus, link)
     })?;
     let start = hosts.now() + nanos(settings.warm_up);
     let end = start + nanos(settings.time);
@@ -159,7 +158,7 @@ pub fn measure(
     let (start, before) = (hosts.now(), hosts.look());
     let mut below = Mean::default();
     below.add(start, before.below);
-    hosts.run(end, |now, look| below.add(now, look.below))?;
+    hosts.run(end, |now, hosts| below.add(now, hosts.look().below))?;
     let end = hosts.now();
     below.close(end);
     let after: Look = hosts.look();

@@ -222,6 +222,11 @@ impl TxQueue {
         self.bursts.len() - self.free.len()
     }
 
+    /// Wire bytes of the bursts posted and not completed. Looks at each of them.
+    pub fn outstanding_bytes(&self) -> u64 {
+        self.in_device().map(|b| b.bytes).sum()
+    }
+
     /// The bursts in the device.
     pub(crate) fn in_device(&self) -> impl Iterator<Item = Paced> + '_ {
         self.bursts.iter().filter(|b| b.in_device).map(|b| {

@@ -78,6 +78,52 @@ fn the_knee_of_small_queues() {
     );
 }
 
+fn queues(row: &Value, key: &str) -> Vec<u64> {
+    let all = row[key].as_array().unwrap();
+    all.iter().map(|w| w["queue"].as_u64().unwrap()).collect()
+}
+
+/// Flows on two queues are on fifteen after the reselection time, and stay where they are without.
+#[test]
+fn busy_flows_follow_their_threads() {
+    let all = rows(
+        "xps --flows 150 --lists flow --reselection 0,100 --opening 60ms --settle 40ms --watch 300ms",
+    );
+    let [stays, moves] = &all[..] else {
+        panic!("{all:?}")
+    };
+    for row in &all {
+        assert_eq!(queues(row, "before"), [0, 1], "{row}");
+        assert_eq!(number(row, "reordered"), 0.0, "{row}");
+    }
+    assert_eq!(queues(stays, "after"), [0, 1], "{stays}");
+    assert_eq!(number(stays, "moves"), 0.0, "{stays}");
+    assert_eq!(queues(moves, "after"), (1..=15).collect::<Vec<_>>());
+    assert!(number(moves, "deviation") <= 0.15, "{moves}");
+    let last = number(moves, "last_ms");
+    assert!(last <= 101.0 + number(moves, "gap_moving_ms"), "{moves}");
+}
+
+/// In 2004 the divisor is the size of a burst; today it is not.
+#[test]
+fn a_share_of_the_window() {
+    let all =
+        rows("win-divisor --rtt 1ms --form 2004,today --divisor 8 --cwnd 32,128 --time 100ms");
+    let segments: Vec<f64> = all
+        .iter()
+        .map(|r| number(r, "segments_per_burst"))
+        .collect();
+    let [small, large, today_small, today_large] = segments[..] else {
+        panic!("{all:?}")
+    };
+    assert!((small / 4.0 - 1.0).abs() < 0.03, "{segments:?}");
+    assert!((large / 16.0 - 1.0).abs() < 0.03, "{segments:?}");
+    assert!(today_small >= small && today_large >= large, "{segments:?}");
+    let goodput: Vec<f64> = all.iter().map(|r| number(r, "goodput")).collect();
+    assert!(goodput[0] / goodput[2] > 0.9, "{goodput:?}");
+    assert!(goodput[1] / goodput[3] > 0.95, "{goodput:?}");
+}
+
 /// Whatever it costs here, all that was sent is there, and the row is whole.
 #[test]
 fn throughput_has_a_row_for_each_stack() {
@@ -103,7 +149,7 @@ fn the_report_has_all_experiments() {
         .collect();
     let report = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
-    assert!(commands.len() >= 4, "{tables}");
+    assert!(commands.len() >= 6, "{tables}");
     for (n, command) in commands.iter().enumerate() {
         let heading = format!("<h2 id=\"{n}\"><code>{command}</code></h2>");
         assert!(report.contains(&heading), "no {heading}");
@@ -122,6 +168,10 @@ fn what_cannot_be_is_refused() {
         ("tsq --gso-max 100", "100"),
         ("throughput --connections 0", "from 1 to"),
         ("all /nowhere/x.html", "/nowhere/x.html"),
+        ("xps --flows 14", "14"),
+        ("xps --reselection x", "x"),
+        ("win-divisor --cwnd 0", "0"),
+        ("win-divisor --form 2005", "2005"),
         (
             "pacing --flows 1 --time 1ms --svg /nowhere/x.svg",
             "/nowhere/x.svg",

@@ -8,6 +8,7 @@
 //! negotiates are fixed when a connection is opened.
 
 use crate::arith::pacing::PacingMode;
+use crate::arith::tso::TsoSizing;
 use crate::congestion::Algorithm;
 use thiserror::Error;
 
@@ -210,6 +211,18 @@ impl Value for PacingMode {
     }
 }
 
+impl Value for TsoSizing {
+    fn parse(s: &str, _: &Range) -> Option<TsoSizing> {
+        TsoSizing::from_name(s)
+    }
+    fn print(&self) -> String {
+        self.name().into()
+    }
+    fn range(&self, _: &Range) -> String {
+        TsoSizing::NAMES.join(" or ")
+    }
+}
+
 impl Value for Algorithm {
     fn parse(s: &str, _: &Range) -> Option<Algorithm> {
         Algorithm::from_name(s)
@@ -295,6 +308,10 @@ tunables! {
         "a busy flow chooses its transmit queue again after this time; 0: never";
     "tsonic.initial_cwnd", initial_cwnd: u32 = 10, 1..=1000,
         "initial congestion window in segments";
+    "tsonic.cwnd_clamp", cwnd_clamp: u32 = 1 << 24, 1..=1 << 24,
+        "most segments that the congestion window grows to";
+    "tsonic.tso_sizing", tso_sizing: TsoSizing = TsoSizing::Rate, 0..=0,
+        "size of a burst: by pacing rate and nearness of the peer (rate), or, as in 2004, the share of the congestion window that tcp_tso_win_divisor says, 0: all of it, which leaves whole (window)";
     "tsonic.pacing", pacing: bool = true, 0..=1,
         "space segments at the pacing rate";
     "tsonic.pacing_mode", pacing_mode: PacingMode = PacingMode::Nic, 0..=0,
@@ -362,6 +379,13 @@ mod tests {
         assert_eq!(
             e.to_string(),
             "tsonic.pacing_mode takes nic or line or edt, not fq"
+        );
+        t.set("tsonic.tso_sizing", "window").unwrap();
+        assert_eq!(t.tso_sizing, TsoSizing::Window);
+        let e = t.set("tsonic.tso_sizing", "2004").unwrap_err();
+        assert_eq!(
+            e.to_string(),
+            "tsonic.tso_sizing takes rate or window, not 2004"
         );
         t.set("net.ipv4.tcp_congestion_control", "reno").unwrap();
         assert_eq!(t.congestion_control, Algorithm::Reno);

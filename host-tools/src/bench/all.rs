@@ -36,21 +36,32 @@ enum Form {
 
 impl Form {
     /// Options of each experiment.
-    const fn lines(self) -> [&'static str; 4] {
+    const fn lines(self) -> [&'static str; 6] {
         match self {
             Form::Short => [
                 "pacing --flows 1,32 --time 2ms",
                 "tsq --line 10Gbit --rtt 2ms --flush 100us --limit 16384,65536,262144 --time 20ms",
                 "tso-rtt --mode line,nic --flows 60 --mss 4096 --acks burst --warm-up 50ms --time 20ms --seeds 1 --no-react",
+                "xps --flows 150 --lists flow --reselection 0,100 --opening 60ms --settle 40ms --watch 300ms",
+                "win-divisor --rtt 1ms --form 2004,today --divisor 1,8 --cwnd 16,64 --warm-up 20ms --time 40ms",
                 "throughput --flows 1 --per-ack 44 --connections 1,100 --rounds 3 --packets 2000",
             ],
             Form::Usual => [
                 "pacing --time 50ms",
                 "tsq --flush 0s,100us,1ms",
                 "tso-rtt --mode line,nic --flows 240 --mss 4096 --acks burst --time 100ms --seeds 2",
+                "xps --reselection 0,1000",
+                "win-divisor --time 100ms",
                 "throughput",
             ],
-            Form::Full => ["pacing", "tsq", "tso-rtt", "throughput --instructions"],
+            Form::Full => [
+                "pacing",
+                "tsq",
+                "tso-rtt",
+                "xps",
+                "win-divisor",
+                "throughput --instructions",
+            ],
         }
     }
 }

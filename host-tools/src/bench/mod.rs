@@ -10,6 +10,8 @@ mod report;
 mod throughput;
 mod tso_rtt;
 mod tsq;
+mod win_divisor;
+mod xps;
 
 use clap::Subcommand;
 use output::Shown;
@@ -23,9 +25,9 @@ pub enum BenchError {
     /// Pacing.
     #[error(transparent)]
     Pacing(#[from] tsonic_bench::pacing::PacingError),
-    /// Small queues.
+    /// Two hosts and a wire.
     #[error(transparent)]
-    Tsq(#[from] tsonic_bench::hosts::HostsError),
+    Hosts(#[from] tsonic_bench::hosts::HostsError),
     /// Throughput.
     #[error(transparent)]
     Throughput(#[from] tsonic_bench::throughput::ThroughputError),
@@ -77,6 +79,8 @@ enum Experiment {
     Tsq(tsq::TsqArgs),
     Throughput(throughput::ThroughputArgs),
     TsoRtt(tso_rtt::TsoRttArgs),
+    Xps(xps::XpsArgs),
+    WinDivisor(win_divisor::WinDivisorArgs),
 }
 
 impl Experiment {
@@ -88,6 +92,10 @@ impl Experiment {
                 output::show(&args.output, |out| throughput::run(args, out))
             }
             Experiment::TsoRtt(args) => output::show(&args.output, |out| tso_rtt::run(args, out)),
+            Experiment::Xps(args) => output::show(&args.output, |out| xps::run(args, out)),
+            Experiment::WinDivisor(args) => {
+                output::show(&args.output, |out| win_divisor::run(args, out))
+            }
         }
     }
 }

@@ -7,6 +7,40 @@
 //! rules are those of Linux 5.18 and later (`tcp_tso_rtt_log`); the size by
 //! share of the congestion window is the older one of 2004.
 
+/// What the size of a burst follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TsoSizing {
+    /// The pacing rate, and the closeness of the peer ([`autosize`]); a burst that the
+    /// window would cut short may be deferred ([`should_defer`]).
+    #[default]
+    Rate,
+    /// The congestion window, as in 2004 ([`win_divisor_2004`]); a burst leaves whole, as soon
+    /// as there is room for all of it.
+    Window,
+}
+
+impl TsoSizing {
+    /// Names of the values.
+    pub const NAMES: &[&str] = &["rate", "window"];
+
+    /// The one called `name`.
+    pub fn from_name(name: &str) -> Option<TsoSizing> {
+        match name {
+            "rate" => Some(TsoSizing::Rate),
+            "window" => Some(TsoSizing::Window),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TsoSizing::Rate => "rate",
+            TsoSizing::Window => "window",
+        }
+    }
+}
+
 /// Largest `rtt_log`: a shift by the width of a 32-bit RTT or more means nothing.
 pub const RTT_LOG_MAX: u8 = 31;
 

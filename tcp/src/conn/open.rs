@@ -123,7 +123,11 @@ impl Conn {
             rtt: RttEstimator::new(u64::from(t.rto_min_us), u64::from(t.rto_max_ms) * 1000),
             min_rtt: MinFilter::new(u64::from(t.min_rtt_wlen) * 1_000_000_000),
             rtt_round: 0,
-            cc: Congestion::new(t.congestion_control, t.initial_cwnd, t.hystart),
+            cc: Congestion::new(
+                t.congestion_control,
+                t.initial_cwnd.min(t.cwnd_clamp),
+                t.hystart,
+            ),
             rec: Recovery::new(),
             timers: Timers::default(),
             nic: Nic {

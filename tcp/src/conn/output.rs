@@ -7,14 +7,15 @@ use super::segment::{Outgoing, Posted, Stop, TRUESIZE_OVERHEAD};
 use super::{Conn, State};
 use crate::arith::pacing::edt_step;
 use crate::arith::tso::{
-    Autosize, DeferInput, Split, autosize, cwnd_quota, should_defer, split_point,
+    Autosize, DeferInput, Split, TsoSizing, autosize, cwnd_quota, should_defer, split_point,
+    win_divisor_2004,
 };
 use crate::arith::tsq;
 use crate::port::{ChunkPool, TxPort};
 use crate::scoreboard::{NO_BURST, segments};
 use crate::shared::Core;
 use crate::wire::ip;
-use crate::wire::tcp::Flags;
+use crate::wire::tcp::{Flags, HEADER, TIMESTAMP_BYTES};
 use tsonic_types::{Nanos, QueueId};
 
 /// What to send of new data next.
@@ -266,6 +267,17 @@ impl Conn {
             return 1;
         }
         let gso_max = core.config.gso_max.map_or(l.gso_max, |m| m.min(l.gso_max));
+        if t.tso_sizing == TsoSizing::Window {
+            let n = win_divisor_2004(
+                u64::from(self.tx.mss),
+                u64::from(self.cc.cwnd),
+                u64::from(t.tso_win_divisor),
+                self.header_bytes(),
+            );
+            // Below 2^16: a packet has no more bytes.
+            let most = l.gso_max_segs.min(gso_max / self.tx.mss);
+            return (n as u32).min(most).max(1);
+        }
         let n = autosize(&Autosize {
             pacing_rate: self.tx.rate,
             mss: u64::from(self.tx.mss),
@@ -280,11 +292,28 @@ impl Conn {
         (n as u32).min((gso_max / self.tx.mss).max(1))
     }
 
+    /// Bytes of IP and TCP header of a segment.
+    fn header_bytes(&self) -> u64 {
+        let ip = if self.remote.is_ipv6() { 40 } else { 20 };
+        let timestamp = if self.agreed.timestamps {
+            TIMESTAMP_BYTES
+        } else {
+            0
+        };
+        (ip + HEADER + timestamp) as u64
+    }
+
     /// Quota, split point, small-packet rule and deferral.
     fn next_burst<P>(&mut self, core: &mut Core<P>, now: Nanos, size: u32, push_one: bool) -> Next {
         let mss = u64::from(self.tx.mss);
         let in_flight = self.in_flight();
-        let mut quota = cwnd_quota(u64::from(self.cc.cwnd), u64::from(in_flight));
+        let cwnd = self.cc.cwnd;
+        let whole = core.tunables(self.tenant).tso_sizing == TsoSizing::Window;
+        let mut quota = if whole {
+            u64::from(cwnd.saturating_sub(in_flight))
+        } else {
+            cwnd_quota(u64::from(cwnd), u64::from(in_flight))
+        };
         if quota == 0 {
             if !push_one {
                 self.tx.limited_now = true;
@@ -329,7 +358,16 @@ impl Conn {
         if bytes < mss && tail && !fin && self.nagle_blocks(bytes) {
             return Next::Nothing;
         }
-        if !push_one && len > mss && self.defer(core, now, size, len, tail, window, fin) {
+        let waits = !push_one
+            && len > mss
+            && if whole {
+                // With nothing in flight nothing more would open the windows.
+                self.tx.limited_now |= quota * mss < len;
+                in_flight > 0 && len > window.min(quota * mss)
+            } else {
+                self.defer(core, now, size, len, tail, window, fin)
+            };
+        if waits {
             for c in [&mut self.counters, &mut core.counters.total] {
                 c.deferred += 1;
             }

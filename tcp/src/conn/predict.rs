@@ -66,7 +66,7 @@ impl Conn {
         }
         self.rec.backoff = 0;
         self.timers.reorder = None;
-        self.grow_window(now, &d);
+        self.grow_window(t, now, &d);
         self.update_rate(t);
         self.rearm_after_progress(t, now);
         self.offer_write(&core.memory, t);

@@ -12,6 +12,7 @@ use crate::arith::prr::{Prr, PrrAck};
 use crate::congestion::AckInfo;
 use crate::scoreboard::Sent;
 use crate::shared::Core;
+use crate::tunables::Tunables;
 use tsonic_types::Nanos;
 
 /// Rounds of DSACK widen the reordering window at most so far (RFC 8985, 7.2.1).
@@ -349,14 +350,14 @@ impl Conn {
                 self.reduce(d.segments, newly_lost, advanced);
             }
         } else if advanced && !ece {
-            self.grow_window(now, d);
+            self.grow_window(core.tunables(self.tenant), now, d);
         }
         self.update_rate(core.tunables(self.tenant));
     }
 
     /// Congestion control takes in what an acknowledgement delivered.
     #[inline]
-    pub(super) fn grow_window(&mut self, now: Nanos, d: &Delivered) {
+    pub(super) fn grow_window(&mut self, t: &Tunables, now: Nanos, d: &Delivered) {
         if d.segments > 0 && self.is_cwnd_limited() {
             self.cc.on_ack(&AckInfo {
                 now,
@@ -365,6 +366,7 @@ impl Conn {
                 cwnd_limited: true,
             });
         }
+        self.cc.cwnd = self.cc.cwnd.min(t.cwnd_clamp);
     }
 
     fn reduce(&mut self, newly: u32, lost: bool, advanced: bool) {

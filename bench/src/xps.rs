@@ -458,6 +458,6 @@ mod tests {
         assert!(queue.reordered_flows >= 15, "{queue:?}");
         assert_eq!(queue.retransmitted, 0, "{queue:?}");
         // And again, bit by bit.
-        assert_eq!(rows(150, &[(100, Lists::Flow)]), [flow.clone()]);
+        assert_eq!(rows(150, &[(100, Lists::Flow)]).first(), Some(flow));
     }
 }

@@ -433,7 +433,7 @@ mod tests {
             // Two bursts a flow, of 45 segments, and none in a ring.
             let each = row.bursts().0 as f64 / f64::from(row.flows);
             assert!((1.7..=2.0).contains(&each), "{row:?}");
-            assert!(row.segments_per_burst > 44.9, "{row:?}");
+            assert!(row.segments_per_burst > 44.5, "{row:?}");
             assert_eq!((row.no_room, row.reordered_before), (0, 0), "{row:?}");
             assert!(row.goodput > 0.93 * 1e10, "{row:?}");
         }
@@ -450,13 +450,14 @@ mod tests {
             assert_eq!((row.moved, row.moves), (150, 150), "{row:?}");
             assert_eq!(row.moves_busy, row.moves, "{row:?}");
             let last = row.last_ms.unwrap();
-            assert!(last <= 100.0 + row.gap_moving_ms + 1.0, "{row:?}");
+            // A burst cut before the thread has written from its new core, and the next.
+            assert!(last <= 100.0 + 2.0 * row.gap_moving_ms + 1.0, "{row:?}");
         }
         // A flow's list keeps its order; lists of queues do not.
         assert_eq!(flow.reordered, 0, "{flow:?}");
         assert!(queue.reordered_flows >= 15, "{queue:?}");
         assert_eq!(queue.retransmitted, 0, "{queue:?}");
         // And again, bit by bit.
-        assert_eq!(rows(150, &[(100, Lists::Flow)]), [flow.clone()]);
+        assert_eq!(rows(150, &[(100, Lists::Flow)]).first(), Some(flow));
     }
 }

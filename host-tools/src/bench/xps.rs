@@ -55,7 +55,7 @@ pub struct XpsArgs {
     #[arg(long, value_parser = units::span, default_value = "200ms")]
     settle: Duration,
     /// Virtual time after which flows that have not moved are not waited for.
-    #[arg(long, value_parser = units::span, default_value = "1200ms")]
+    #[arg(long, value_parser = units::span, default_value = "3s")]
     watch: Duration,
     /// Seed of sequence numbers.
     #[arg(long, default_value_t = 1)]

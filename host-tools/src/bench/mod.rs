@@ -69,7 +69,7 @@ pub struct BenchArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]
-    One(Experiment),
+    One(Box<Experiment>),
     All(all::AllArgs),
 }
 

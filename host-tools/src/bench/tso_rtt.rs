@@ -19,7 +19,7 @@ use tsonic_types::{ByteRate, Nanos};
 /// --mode, --flows, --mss, --log, --gso-max and --acks are run (with the log off, gso_max changes
 /// nothing, and only the first is), and one more row whose senders react to marks. Columns are
 /// means of the seeds, CE is the sum of their marks with the least and the largest; --json has
-/// the spread of all. Host time is wall time in engine and driver, least of the seeds.
+/// the spread of all. Host time is time of the core in engine and driver, least of the seeds.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "Example, in seconds:\n  tsonic bench tso-rtt --mode line,nic --flows 240 --mss 4096 --acks two-segments --time 20ms --warm-up 100ms --seeds 1"

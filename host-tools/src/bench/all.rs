@@ -26,9 +26,9 @@ pub struct AllArgs {
 /// How long the experiments are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {
-    /// A minute or two: a few points of each.
+    /// Seconds: a few points of each.
     Short,
-    /// Half an hour or so: what a claim rests on.
+    /// Minutes: what a claim rests on.
     Usual,
     /// Hours: each as it is without an option.
     Full,

@@ -123,6 +123,17 @@ pub fn delay(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A span of time in which something is measured: 1 us at least.
+///
+/// # Errors
+/// A sentence that says what is taken.
+pub fn measured(text: &str) -> Result<Duration, String> {
+    match span(text)? {
+        time if time >= Duration::from_micros(1) => Ok(time),
+        _ => Err(format!("'{text}' is too short to measure in: 1us at least")),
+    }
+}
+
 /// An assignment: `NAME=VALUE`.
 ///
 /// # Errors

@@ -166,6 +166,11 @@ fn what_cannot_be_is_refused() {
     for (args, says) in [
         ("pacing --flows 2000 --time 1ms", "--flows"),
         ("pacing --flows 0", "0"),
+        ("pacing --time 0s", "too short"),
+        ("tsq --time 0s", "too short"),
+        ("tso-rtt --time 1ns", "too short"),
+        ("win-divisor --time 0s", "too short"),
+        ("tso-rtt --svg /nowhere/x.svg", "/nowhere/x.svg"),
         ("pacing --load 101%", "101%"),
         ("tsq --line fast", "fast"),
         ("tsq --gso-max 100", "100"),

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tsonic bench all`.
 
-use super::output::write_file;
+use super::output::{check_file, write_file};
 use super::report::{self, Section};
 use super::{BenchError, Experiment};
 use clap::{Args, FromArgMatches, Subcommand, ValueEnum};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -83,18 +84,19 @@ fn experiment(line: &str) -> Result<(Experiment, String), clap::Error> {
 /// # Errors
 /// [`BenchError`].
 pub fn run(args: &AllArgs) -> Result<(), BenchError> {
-    // Before hours have gone by: whether the report can be written.
-    write_file(&args.report, "")?;
+    // Before hours have gone by.
+    check_file(&args.report)?;
     let mut sections = Vec::new();
-    for line in args.form.lines() {
+    let lines = args.form.lines();
+    for line in lines {
         // The lines stand above, and a test reads them all.
         let (experiment, about) = experiment(line).map_err(|e| BenchError::Line(e.to_string()))?;
         let command = format!("tsonic bench {line}");
-        println!("$ {command}");
+        say(&format!("$ {command}"))?;
         let start = Instant::now();
         let shown = experiment.run()?;
         let seconds = start.elapsed().as_secs_f64();
-        println!("({seconds:.1} s)\n");
+        say(&format!("({seconds:.1} s)\n"))?;
         let plot = shown.plot.map(|p| p.svg()).transpose()?;
         sections.push(Section {
             command,
@@ -103,10 +105,15 @@ pub fn run(args: &AllArgs) -> Result<(), BenchError> {
             plot,
         });
         // What is there is not lost when a later one fails, or someone has had enough.
-        write_file(&args.report, &report::html(&sections))?;
+        let left = lines.len() - sections.len();
+        write_file(&args.report, &report::html(&sections, left))?;
     }
-    println!("{}: the report", args.report.display());
-    Ok(())
+    say(&format!("{}: the report", args.report.display()))
+}
+
+/// A line between the tables.
+fn say(line: &str) -> Result<(), BenchError> {
+    writeln!(io::stdout(), "{line}").map_err(BenchError::Output)
 }
 
 #[cfg(test)]

@@ -47,6 +47,10 @@ pub fn show(
     args: &OutputArgs,
     experiment: impl FnOnce(&mut Output<'_>) -> Result<(), BenchError>,
 ) -> Result<Shown, BenchError> {
+    // Before hours have gone by.
+    if let Some(path) = &args.svg {
+        check_file(path)?;
+    }
     let mut out = Output::new(args);
     experiment(&mut out)?;
     out.end()
@@ -107,6 +111,19 @@ impl<'a> Output<'a> {
             plot: self.plot,
         })
     }
+}
+
+/// Whether a file can be written; what is in it stays.
+///
+/// # Errors
+/// [`BenchError::File`].
+pub fn check_file(path: &Path) -> Result<(), BenchError> {
+    let mut options = std::fs::OpenOptions::new();
+    let opened = options.create(true).append(true).open(path);
+    opened.map(drop).map_err(|source| BenchError::File {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Writes a file of the result.

@@ -32,7 +32,7 @@ pub struct PacingArgs {
     #[arg(long, value_enum, default_value = "model")]
     nic: NicKind,
     /// Numbers of flows [default: 1,32,256,1023; with rtl 1,8,32].
-    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_023))]
     flows: Vec<u32>,
     /// How the rates differ.
     #[arg(
@@ -49,7 +49,7 @@ pub struct PacingArgs {
     #[arg(long, value_parser = units::rate, value_name = "RATE")]
     wire: Option<ByteRate>,
     /// Virtual time of each run [default: 500ms; with rtl 2ms].
-    #[arg(long, value_parser = units::span)]
+    #[arg(long, value_parser = units::measured)]
     time: Option<Duration>,
     /// Queues over which the flows are spread.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=32))]

@@ -20,8 +20,8 @@ const STYLE: &str = "\
     pre { overflow-x: auto; background: #f6f6f6; padding: .8em; font-size: 13px; line-height: 1.35 } \
     svg { max-width: 100%; height: auto }";
 
-/// The report of `sections`, in their order.
-pub fn html(sections: &[Section]) -> String {
+/// The report of `sections`, in their order; `left` more are to come.
+pub fn html(sections: &[Section], left: usize) -> String {
     let title = "tsonic: experiments";
     let page = html! {
         (DOCTYPE)
@@ -37,6 +37,9 @@ pub fn html(sections: &[Section]) -> String {
                 p {
                     "tsonic " (env!("CARGO_PKG_VERSION")) ", " (std::env::consts::OS) " on "
                     (std::env::consts::ARCH) ". Times are virtual but for throughput, which is this machine's."
+                }
+                @if left > 0 {
+                    p { strong { "The run has not ended: " (left) " experiments are missing." } }
                 }
                 ul {
                     @for (n, section) in sections.iter().enumerate() {
@@ -71,9 +74,10 @@ mod tests {
             table: vec!["a  b".into(), "1 < 2".into()],
             plot: Some("<svg>plot</svg>".into()),
         };
-        let page = html(&[section]);
+        let page = html(&[section], 2);
         for part in [
             "<!DOCTYPE html>",
+            "2 experiments are missing",
             "x --a &lt;b&gt;</code></h2>",
             "<p>One.</p><p>Two &amp; three.</p>",
             "<svg>plot</svg>",

@@ -82,7 +82,7 @@ pub struct TsoRttArgs {
     #[arg(long, value_parser = units::span, default_value = "200ms")]
     warm_up: Duration,
     /// Virtual time of each run that is measured.
-    #[arg(long, value_parser = units::span, default_value = "1s")]
+    #[arg(long, value_parser = units::measured, default_value = "1s")]
     time: Duration,
     /// Runs of each row.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]

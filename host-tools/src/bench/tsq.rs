@@ -54,7 +54,7 @@ pub struct TsqArgs {
     #[arg(long, value_parser = units::span, default_value = "100ms")]
     warm_up: Duration,
     /// Virtual time of each measurement.
-    #[arg(long, value_parser = units::span, default_value = "100ms")]
+    #[arg(long, value_parser = units::measured, default_value = "100ms")]
     time: Duration,
     /// Seed of sequence numbers.
     #[arg(long, default_value_t = 1)]

@@ -61,7 +61,7 @@ pub struct WinDivisorArgs {
     #[arg(long, value_parser = units::span, default_value = "100ms")]
     warm_up: Duration,
     /// Virtual time of each measurement.
-    #[arg(long, value_parser = units::span, default_value = "400ms")]
+    #[arg(long, value_parser = units::measured, default_value = "400ms")]
     time: Duration,
     /// Seed of sequence numbers.
     #[arg(long, default_value_t = 1)]
